@@ -1,0 +1,3 @@
+//! Keeps phone calls up: a SIP cluster in one binary.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Sockets in batches; the only unsafe code.

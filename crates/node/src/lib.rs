@@ -1,0 +1,1 @@
+//! The daemon as a machine: what ships is what the simulator runs.

@@ -1,0 +1,1 @@
+//! The proxy: RFC 3261 §16, validate, route, fork, answer.

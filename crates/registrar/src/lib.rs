@@ -1,0 +1,1 @@
+//! The registrar and the location service: RFC 3261 §10.

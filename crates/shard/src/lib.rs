@@ -1,0 +1,1 @@
+//! The thread-per-core loop that drives a machine.

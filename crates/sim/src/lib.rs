@@ -1,0 +1,1 @@
+//! A world on a virtual clock: network model, faults, checkers, captures.

@@ -1,0 +1,5 @@
+//! SIP messages (RFC 3261): parse, view, edit, write.
+
+mod hop;
+
+pub use hop::{ConnectionId, Hop, ListenerId, Outbox, Transmit, Transport};

@@ -1,0 +1,1 @@
+//! The load tool: offered load, both ends, and the bare forwarder.

@@ -1,0 +1,1 @@
+//! Users and locations in SQLite, written off the data path.

@@ -1,0 +1,1 @@
+//! Counters, log and the admin endpoint.

@@ -1,0 +1,1 @@
+//! Transactions: RFC 3261 §17 with RFC 6026.

@@ -1,0 +1,1 @@
+//! Scripted user agents, for the load tool and the simulator.
