@@ -1,0 +1,345 @@
+//! From typed values to a [`Config`]: defaults, and the rules between keys.
+
+use crate::keys::{
+    Admin, Auth, Challenge, Durability, Listen, Log, Node, Proxy, Registrar, SECTIONS, SipLimits, Store, Top,
+    Transaction, Values,
+};
+use crate::kind::Section;
+use crate::mistake::{Findings, Mistake, Warning};
+use crate::raw::{RawConfig, RawTable, path};
+use crate::value::{Cores, Value, show_duration};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use toml::de::DeTable;
+
+/// A configuration with nothing left to check: every value is in range and fits the others.
+///
+/// Change a field only to what its key accepts; the sockets and tables are made from it unchecked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// The domains this node answers for.
+    pub domains: Vec<String>,
+    /// Where it receives SIP; at least one.
+    pub listen: Vec<Listen>,
+    /// The process.
+    pub node: Node,
+    /// Forwarding.
+    pub proxy: Proxy,
+    /// Timers and the transaction table.
+    pub transaction: Transaction,
+    /// The registrar.
+    pub registrar: Registrar,
+    /// Who must prove who they are.
+    pub auth: Auth,
+    /// Where users and bindings are kept.
+    pub store: Store,
+    /// What one message may be.
+    pub limits: SipLimits,
+    /// Metrics, health and the control socket.
+    pub admin: Admin,
+    /// The log.
+    pub log: Log,
+    /// Every key's value by its path, for the diff and for showing; absent where the default is `none`.
+    pub(crate) values: BTreeMap<String, Value>,
+}
+
+/// A configuration and what is odd in it, or all its mistakes in the order of the file.
+pub type CheckResult = Result<(Config, Vec<Warning>), Vec<Mistake>>;
+
+impl Default for Config {
+    /// The newcomer's node: everything on loopback.
+    fn default() -> Self {
+        Self::build(&RawConfig::default())
+    }
+}
+
+impl Config {
+    /// Checks a whole file. `file_name` is what the reports call it.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake of the text, in the order of the file.
+    pub fn check(text: &str, file_name: &str) -> CheckResult {
+        let mut findings = Findings::new(file_name, text);
+        let raw = RawConfig::read(text, &mut findings);
+        // A broken line is read as something else, so what follows from it is not worth telling.
+        let broken: Vec<usize> =
+            findings.mistakes.iter().filter(|m| m.key.is_empty()).map(|m| m.line).collect();
+        for table in SECTIONS.iter().flat_map(|section| raw.tables(section.name)) {
+            require_keys(table, &mut findings);
+        }
+        let config = Self::build(&raw);
+        rules(&raw, &config, &mut findings);
+        let Findings { mut mistakes, mut warnings, .. } = findings;
+        mistakes.retain(|mistake| !follows(mistake, &broken));
+        mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        warnings.sort_by_key(|warning| (warning.0.line, warning.0.column));
+        if mistakes.is_empty() { Ok((config, warnings)) } else { Err(mistakes) }
+    }
+
+    fn build(raw: &RawConfig) -> Self {
+        let mut shown = BTreeMap::new();
+        let mut one = |section: &Section| {
+            let defaults = defaults(section);
+            let values =
+                raw.tables(section.name).next().map_or(defaults.clone(), |table| table.values(&defaults));
+            keep(&mut shown, section, 0, &values);
+            values
+        };
+        let top = Top::build(&one(&Top::SECTION));
+        let node = Node::build(&one(&Node::SECTION));
+        let proxy = Proxy::build(&one(&Proxy::SECTION));
+        let transaction = Transaction::build(&one(&Transaction::SECTION));
+        let registrar = Registrar::build(&one(&Registrar::SECTION));
+        let auth = Auth::build(&one(&Auth::SECTION));
+        let store = Store::build(&one(&Store::SECTION));
+        let limits = SipLimits::build(&one(&SipLimits::SECTION));
+        let admin = Admin::build(&one(&Admin::SECTION));
+        let log = Log::build(&one(&Log::SECTION));
+        let defaults = defaults(&Listen::SECTION);
+        let mut tables: Vec<Values> = raw.tables("listen").map(|table| table.values(&defaults)).collect();
+        if tables.is_empty() {
+            tables.push(defaults);
+        }
+        let mut listen = Vec::new();
+        for (index, values) in tables.iter().enumerate() {
+            keep(&mut shown, &Listen::SECTION, index, values);
+            listen.push(Listen::build(values));
+        }
+        let domains = top.domains;
+        Self {
+            domains,
+            listen,
+            node,
+            proxy,
+            transaction,
+            registrar,
+            auth,
+            store,
+            limits,
+            admin,
+            log,
+            values: shown,
+        }
+    }
+}
+
+/// Whether a mistake comes only from a broken line: it stands on one, or it is a key that lost its table to one.
+fn follows(mistake: &Mistake, broken: &[usize]) -> bool {
+    let lost = !mistake.key.contains('.') && broken.iter().any(|line| *line < mistake.line);
+    !mistake.key.is_empty() && (lost || broken.contains(&mistake.line))
+}
+
+/// Notes each value under its path.
+fn keep(shown: &mut BTreeMap<String, Value>, section: &Section, index: usize, values: &Values) {
+    shown.extend(values.iter().map(|(key, value)| (path(section, index, key), value.clone())));
+}
+
+/// The defaults of a section's keys, read from the key table's own TOML.
+fn defaults(section: &Section) -> Values {
+    let mut values = Values::new();
+    for key in section.keys {
+        if key.default == "none" {
+            continue;
+        }
+        let text = format!("x = {}", key.default);
+        let table = DeTable::parse(&text).ok();
+        let read = table.as_ref().and_then(|table| {
+            table.get_ref().values().next().and_then(|value| key.kind.read(value, &mut |_, _| {}))
+        });
+        match read {
+            Some(value) => values.insert(key.name, value),
+            None => unreachable!("the default of {} does not fit its kind", key.name),
+        };
+    }
+    values
+}
+
+/// `[[listen]]` without `uri` would silently be the default once more.
+fn require_keys(table: &RawTable, findings: &mut Findings<'_>) {
+    if table.section.name == "listen" && !table.seen.contains(&"uri") {
+        findings.mistake(
+            table.at,
+            &table.path("uri"),
+            "a listener needs its address",
+            r#"add uri = "udp:ADDRESS:5060""#,
+        );
+    }
+}
+
+/// The place of a key that was typed, else of its table, else the start of the file.
+fn at(raw: &RawConfig, section: &str, key: &str) -> usize {
+    raw.get(section, key)
+        .map(|(_, at)| at)
+        .or_else(|| raw.tables(section).next().map(|table| table.at))
+        .unwrap_or(0)
+}
+
+fn rules(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    listeners(raw, config, findings);
+    shards(raw, config, findings);
+    durations(raw, config, findings);
+    secrets(raw, config, findings);
+    exposure(raw, config, findings);
+    storage(raw, config, findings);
+    sizes(raw, config, findings);
+}
+
+fn listeners(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    const LISTENERS_MAX: usize = 64;
+    let mut taken = Vec::new();
+    for (table, listen) in raw.tables("listen").zip(&config.listen) {
+        let Some((_, at)) = table.get("uri") else { continue };
+        if taken.contains(&listen.uri) {
+            let what = format!("{} is listened on twice", listen.uri);
+            findings.mistake(at, &table.path("uri"), what, "remove one, or change its port");
+        }
+        taken.push(listen.uri);
+        if listen.uri.address.ip().is_unspecified() && !table.seen.contains(&"advertise") {
+            let what = format!("peers cannot be told to answer to {}", listen.uri.address.ip());
+            let remedy =
+                format!("add advertise = \"HOST:{}\" with the address they reach", listen.uri.address.port());
+            findings.mistake(at, &table.path("uri"), what, remedy);
+        }
+        if table.index == LISTENERS_MAX {
+            findings.mistake(
+                table.at,
+                &table.path("uri"),
+                "there are too many listeners",
+                format!("keep {LISTENERS_MAX}"),
+            );
+        }
+    }
+}
+
+fn shards(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    let Cores::List(cores) = &config.node.pin_cores else { return };
+    let at = at(raw, "node", "pin_cores");
+    let shards = config.node.shards;
+    if shards != cores.len() {
+        let what = match shards {
+            0 => "a list of cores needs the number of shards".to_owned(),
+            _ => format!("{} cores are listed for {shards} shards", cores.len()),
+        };
+        findings.mistake(at, "node.pin_cores", what, format!("set shards = {}", cores.len()));
+    }
+}
+
+fn durations(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    let mut order = |section: &str, low: (&str, Duration), high: (&str, Duration)| {
+        if low.1 <= high.1 {
+            return;
+        }
+        // The mistake is told where it was typed: at the lower key, unless only the upper one stands in the file.
+        let (name, remedy) = if raw.get(section, low.0).is_some() || raw.get(section, high.0).is_none() {
+            (low.0, format!("write at most \"{}\", or raise {}", show_duration(high.1), high.0))
+        } else {
+            (high.0, format!("write at least \"{}\", or lower {}", show_duration(low.1), low.0))
+        };
+        let what = format!(
+            "{} (\"{}\") is longer than {} (\"{}\")",
+            low.0,
+            show_duration(low.1),
+            high.0,
+            show_duration(high.1)
+        );
+        findings.mistake(at(raw, section, name), &format!("{section}.{name}"), what, remedy);
+    };
+    let (t, r) = (&config.transaction, &config.registrar);
+    order("transaction", ("t1", t.t1), ("t2", t.t2));
+    order("registrar", ("expires_min", r.expires_min), ("expires_default", r.expires_default));
+    order("registrar", ("expires_default", r.expires_default), ("expires_max", r.expires_max));
+}
+
+fn secrets(raw: &RawConfig, _config: &Config, findings: &mut Findings<'_>) {
+    if let (Some(_), Some((_, at))) = (raw.get("auth", "secret"), raw.get("auth", "secret_file")) {
+        findings.mistake(
+            at,
+            "auth.secret_file",
+            "the key is given by `secret` already",
+            "remove one of the two",
+        );
+    }
+}
+
+/// What is open to the world that should not be.
+fn exposure(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    if let Some(address) = config.admin.listen.get()
+        && !address.ip().is_loopback()
+    {
+        findings.warning(
+            at(raw, "admin", "listen"),
+            "admin.listen",
+            "metrics and health are served to other machines without a password",
+            "keep port filters before it, or listen on 127.0.0.1",
+        );
+    }
+    let reachable = config.listen.iter().any(|listen| !listen.uri.address.ip().is_loopback());
+    if config.auth.challenge == Challenge::Never && reachable {
+        findings.warning(
+            at(raw, "auth", "challenge"),
+            "auth.challenge",
+            "anyone who reaches the listeners may call and register as anyone",
+            r#"write "outside" and list trusted networks"#,
+        );
+    }
+    if let Some((Value::List(networks), at)) = raw.get("auth", "trusted") {
+        if config.auth.challenge == Challenge::Always && !networks.is_empty() {
+            findings.warning(
+                at,
+                "auth.trusted",
+                "has no effect: challenge is \"always\"",
+                r#"write challenge = "outside""#,
+            );
+        }
+        for network in &config.auth.trusted {
+            if network.prefix == 0 {
+                let what = format!("{network} trusts the whole world");
+                findings.warning(at, "auth.trusted", what, "list the networks of your trunks and proxies");
+            }
+        }
+    }
+}
+
+fn storage(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    if config.store.batch_max > config.store.queue_max {
+        findings.mistake(
+            at(raw, "store", if raw.get("store", "batch_max").is_some() { "batch_max" } else { "queue_max" }),
+            "store.batch_max",
+            format!(
+                "a batch of {} cannot fill from a queue of {}",
+                config.store.batch_max, config.store.queue_max
+            ),
+            format!("write at most {}", config.store.queue_max),
+        );
+    }
+    if config.store.durability == Durability::Memory {
+        for key in ["queue_max", "batch_max", "batch_wait"] {
+            if let Some((_, at)) = raw.get("store", key) {
+                findings.warning(
+                    at,
+                    &format!("store.{key}"),
+                    "has no effect: durability is \"memory\"",
+                    "remove it, or choose \"async\" or \"commit\"",
+                );
+            }
+        }
+    }
+}
+
+fn sizes(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    let limits = &config.limits;
+    for (key, value) in
+        [("start_line_bytes_max", limits.start_line_bytes_max), ("header_bytes_max", limits.header_bytes_max)]
+    {
+        if value > limits.message_bytes_max {
+            let typed = if raw.get("limits", key).is_some() { key } else { "message_bytes_max" };
+            findings.mistake(
+                at(raw, "limits", typed),
+                &format!("limits.{typed}"),
+                format!("{key} is larger than message_bytes_max"),
+                format!("lower {key}, or raise message_bytes_max"),
+            );
+        }
+    }
+}
