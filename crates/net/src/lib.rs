@@ -1,1 +1,28 @@
-//! Sockets in batches; the only unsafe code.
+//! Sockets in batches; the only `unsafe` code.
+//!
+//! A [`Net`] is what one shard listens and sends with: [`UdpSocket`]s behind one epoll instance, an arena that
+//! `recvmmsg` fills, and a sender that hands an [`Outbox`](tandem_sip::Outbox) to `sendmmsg` without copying it.
+//! It keeps what RFC 3261 §18 asks of a datagram transport: ICMP errors reach the transport user as
+//! [`TransportError`] (§18.4), answers leave from the address that was asked (§18.2.2), and nothing is lost in
+//! silence: what cannot be delivered is counted in [`Counts`].
+//!
+//! Left out: framing of streams, which comes with them; `io_uring`, which measured within the noise of this design.
+
+mod arena;
+mod counts;
+mod error_queue;
+mod errors;
+mod frames;
+mod locals;
+mod net;
+mod poll;
+mod send;
+mod socket;
+mod sys;
+
+pub use arena::{Batch, Datagram};
+pub use counts::Counts;
+pub use errors::{Cause, TransportError};
+pub use net::{Net, NetOptions};
+pub use poll::Waker;
+pub use socket::{UdpOptions, UdpSocket};
