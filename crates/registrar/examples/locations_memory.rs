@@ -9,6 +9,9 @@ use tandem_base::{HashKey, Instant};
 use tandem_registrar::{ContactWish, Contacts, Locations, Policy, Register};
 use tandem_sip::{Hop, ListenerId};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let count: u32 = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(1_000_000);
     let locations = Locations::new(HashKey::from_bytes([3; 16]), usize::MAX);

@@ -182,8 +182,7 @@ impl<'a> RecordBuilder<'a> {
     pub fn finish(mut self) -> Option<Record> {
         let soonest = self.bindings.iter().map(|b| b.expires_at).min()?;
         self.bindings.sort_by(|a, b| b.q.cmp(&a.q).then(b.updated_at.cmp(&a.updated_at)));
-        let bound = self.bindings.iter().map(size_bound).sum::<usize>() + HEADER;
-        let mut bytes = Vec::with_capacity(bound);
+        let mut bytes = Vec::with_capacity(HEADER + self.bindings.iter().map(packed_len).sum::<usize>());
         bytes.extend_from_slice(&u16::try_from(self.bindings.len()).unwrap_or(u16::MAX).to_le_bytes());
         bytes.extend_from_slice(&seconds(soonest).to_le_bytes());
         for binding in &self.bindings {
@@ -193,9 +192,17 @@ impl<'a> RecordBuilder<'a> {
     }
 }
 
-/// No less than what [`write_binding`] writes: 64 bytes hold every fixed part and length.
-fn size_bound(b: &Binding<'_>) -> usize {
-    64 + b.contact.len() + b.call_id.len() + b.path.len() + b.instance.len() + b.user_agent.len()
+/// Exactly what [`write_binding`] writes: a buffer cut to size later would leave holes all over the heap.
+fn packed_len(b: &Binding<'_>) -> usize {
+    let slice = |bytes: &[u8]| bytes.len() + if bytes.len() < usize::from(u8::MAX) { 1 } else { 5 };
+    let optional = |bytes: &[u8]| if bytes.is_empty() { 0 } else { slice(bytes) };
+    let instance = if b.instance.is_empty() && b.reg_id == 0 { 0 } else { 4 + slice(b.instance) };
+    let q = if b.q == Q_DEFAULT { 0 } else { 2 };
+    let hop = b.received.map_or(0, |hop| {
+        let ip = if hop.peer.is_ipv6() { 16 } else { 4 };
+        5 + ip + if hop.connection.is_some() { 8 } else { 0 }
+    });
+    13 + q + hop + slice(b.contact) + slice(b.call_id) + optional(b.path) + instance + optional(b.user_agent)
 }
 
 /// Whole seconds, rounded up, so that what is kept never ends early.
@@ -438,6 +445,7 @@ mod tests {
             builder.push(one);
             builder.push(one);
             let record = builder.finish().unwrap();
+            prop_assert_eq!(record.packed_bytes(), HEADER + 2 * packed_len(&one));
             prop_assert_eq!(record.iter().collect::<Vec<_>>(), [one, one]);
             prop_assert_eq!((record.len(), record.soonest()), (2, one.expires_at));
         }

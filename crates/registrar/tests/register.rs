@@ -1,5 +1,7 @@
 //! REGISTER as it comes from the wire: the flows of RFC 3665 §2, the rules of RFC 3261 §10.3, Path and Service-Route.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::time::Duration;
 
 use tandem_base::{HashKey, Instant};
