@@ -26,11 +26,15 @@ pub(crate) struct Options {
 }
 
 impl Kamailio {
-    /// Starts a neighbour without digest: it answers for `domain`, keeps bindings, and relays the rest to where
-    /// the Request-URI points.
+    /// Starts a neighbour without digest: it answers for its own address, keeps bindings, and relays the rest to
+    /// where the Request-URI points.
     #[must_use]
-    pub fn neighbour(lab: &Lab, domain: &str) -> Self {
-        Self::start(lab, "neighbour", &Options { domain: domain.to_owned(), ..Options::default() })
+    pub fn neighbour(lab: &Lab) -> Self {
+        Self::start(
+            lab,
+            "neighbour",
+            &Options { domain: "neighbour.invalid".to_owned(), ..Options::default() },
+        )
     }
 
     /// Starts a neighbour that sends every request outside a dialog to `next_hop`.

@@ -25,8 +25,9 @@ pub struct Setup {
     pub mode: Mode,
     /// Listens on ::1 in place of 127.0.0.1.
     pub ipv6: bool,
-    /// Sends every request outside a dialog to this neighbour.
-    pub next_hop: Option<SocketAddr>,
+    /// Offers the digests a node offers by default, SHA-256 first, in place of MD5 alone: SIPp 3.6 reads only the
+    /// first challenge and knows only MD5. Kamailio offers MD5 whatever is said here.
+    pub default_digests: bool,
 }
 
 /// Every user of the laboratory: name and password.
@@ -117,9 +118,6 @@ fn kamailio_options(setup: &Setup) -> Options {
         Mode::Stateful => {}
         Mode::Stateless => defines.push("STATELESS".to_owned()),
         Mode::Redirect => defines.push("REDIRECT".to_owned()),
-    }
-    if let Some(next_hop) = setup.next_hop {
-        defines.push(format!("NEXTHOP=\"sip:{next_hop}\""));
     }
     let users = USERS.iter().map(|(user, password)| ((*user).to_owned(), (*password).to_owned())).collect();
     Options { domain: DOMAIN.to_owned(), defines, users, ipv6: setup.ipv6 }

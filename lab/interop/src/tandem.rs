@@ -21,32 +21,37 @@ impl Tandem {
     pub(crate) fn start(lab: &Lab, setup: &Setup, users: &[(&str, &str)]) -> Self {
         let (port, admin) = (Port::free(), Port::free());
         let addr = if setup.ipv6 { port.v6() } else { port.v4() };
-        let config = lab.write("tandem/tandem.toml", &config(lab.dir(), addr, admin.v4(), setup));
+        let config = lab.write("tandem/tandem.toml", &config(addr, admin.v4(), setup));
+        let dir = lab.dir().join("tandem");
         let binary = binary();
-        let mut running =
-            Running::start(&lab.dir().join("tandem"), "tandem", &binary.display().to_string(), |command| {
-                command.arg("serve").arg("-c").arg(&config);
-            });
+        let mut running = Running::start(&dir, "tandem", &binary.display().to_string(), |command| {
+            command.arg("serve").arg("-c").arg(&config);
+        });
         running.wait_until("it answers OPTIONS", Duration::from_secs(20), |_| crate::sipp::answers(addr));
         for (user, password) in users {
-            ctl(&binary, &config, &["users", "add", &format!("{user}@{DOMAIN}"), "--password", password]);
+            ctl(&binary, &dir, &["users", "add", &format!("{user}@{DOMAIN}"), "--password", password]);
         }
         Self { addr, _port: port, _admin: admin, _running: running }
     }
 }
 
-fn config(dir: &Path, addr: SocketAddr, admin: SocketAddr, setup: &Setup) -> String {
+fn config(addr: SocketAddr, admin: SocketAddr, setup: &Setup) -> String {
     let mode = match setup.mode {
         Mode::Stateful => "stateful",
         Mode::Stateless => "stateless",
         Mode::Redirect => "redirect",
     };
-    let _ = (dir, admin);
-    format!("mode = \"{mode}\"\nlisten = \"udp:{addr}\"\n")
+    let digests = if setup.default_digests { "" } else { "algorithms = [\"MD5\"]\n" };
+    format!(
+        "domains = [\"{DOMAIN}\"]\n\n[[listen]]\nuri = \"udp:{addr}\"\n\n[node]\nshards = 2\n\n\
+         [proxy]\nmode = \"{mode}\"\n\n[auth]\nchallenge = \"outside\"\n{digests}\n\
+         [store]\ndurability = \"commit\"\n\n[admin]\nlisten = \"{admin}\"\n\n[log]\nlevel = \"debug\"\n"
+    )
 }
 
-fn ctl(binary: &Path, config: &Path, args: &[&str]) {
-    let output = Command::new(binary).arg("ctl").arg("-c").arg(config).args(args).output();
+/// `tandem ctl`, from the directory the node was started in, where its socket is.
+fn ctl(binary: &Path, dir: &Path, args: &[&str]) {
+    let output = Command::new(binary).arg("ctl").args(args).current_dir(dir).output();
     let output = output.expect("the node's binary starts");
     assert!(
         output.status.success(),

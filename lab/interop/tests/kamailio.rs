@@ -2,22 +2,22 @@
 
 use tandem_interop::{Kamailio, Lab, Mode, Setup, Sipp, Subject};
 
-/// caller → subject → Kamailio → callee, who is registered at Kamailio's domain.
+/// caller → subject → Kamailio → callee, who is registered at Kamailio's address.
 fn subject_first(name: &str, mode: Mode) {
     let lab = Lab::new(name);
-    let neighbour = Kamailio::neighbour(&lab, "neighbour.invalid");
-    let subject = Subject::start(&lab, &Setup { mode, next_hop: Some(neighbour.addr), ..Setup::default() });
+    let neighbour = Kamailio::neighbour(&lab);
+    let away = neighbour.addr.to_string();
+    let subject = Subject::start(&lab, &Setup { mode, ..Setup::default() });
     let callee = Sipp::callee(&lab, "answer_reinvite", subject.addr());
     Sipp::new(&lab, "register_open", subject.addr().ip())
         .to(neighbour.addr)
         .key("me", "bob")
-        .key("domain", "neighbour.invalid")
+        .key("domain", &away)
         .key("contact", &callee.contact("bob"))
         .key("expires", "600")
         .run();
     let mut callee = callee.start();
-    let caller =
-        subject.sipp(&lab, "call_outside", "alice").key("peer", "bob").key("away", "neighbour.invalid");
+    let caller = subject.sipp(&lab, "call_outside", "alice").key("peer", "bob").key("away", &away);
     let mut caller = caller.start();
     caller.expect_success();
     callee.expect_success();
