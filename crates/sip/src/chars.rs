@@ -1,24 +1,30 @@
 //! The character classes of RFC 3261 §25.1 as one table, and the small scans built on it.
 
 /// `token`: header names, methods, parameter names.
-pub(crate) const TOKEN: u8 = 1;
+pub(crate) const TOKEN: u16 = 1;
 /// `word`: Call-ID halves.
-pub(crate) const WORD: u8 = 2;
-/// Characters that stand for themselves in `user` and `password` (`%` is checked apart).
-pub(crate) const USER: u8 = 4;
+pub(crate) const WORD: u16 = 1 << 1;
+/// Characters that stand for themselves in `user` (`%` is checked apart).
+pub(crate) const USER: u16 = 1 << 2;
+/// Characters that stand for themselves in `password`.
+pub(crate) const PASSWORD: u16 = 1 << 3;
 /// `param-unreserved` and `unreserved`: URI parameters.
-pub(crate) const URI_PARAM: u8 = 8;
+pub(crate) const URI_PARAM: u16 = 1 << 4;
 /// `hnv-unreserved` and `unreserved`: URI header fields.
-pub(crate) const URI_HEADER: u8 = 16;
-/// Letters, digits, `-` and `.`: a host name.
-pub(crate) const HOST: u8 = 32;
-/// What a token may hold when it is a parameter's value: a token or a host (`[`, `]`, `:`).
-pub(crate) const VALUE: u8 = 64;
+pub(crate) const URI_HEADER: u16 = 1 << 5;
+/// A host name: letters, digits, `-`, `.`, and `_`, which no grammar allows and many private names hold.
+pub(crate) const HOST: u16 = 1 << 6;
+/// An unquoted parameter value: `token`, `host`, and whatever else visible that ends no value.
+///
+/// Interop: base64 padding and slashes in tags are common.
+pub(crate) const VALUE: u16 = 1 << 7;
+/// What may stand in a Request-URI: visible, and no bracket or quote around it (RFC 3261 §7.1).
+pub(crate) const REQUEST_URI: u16 = 1 << 8;
 
-const CLASSES: [u8; 256] = classes();
+const CLASSES: [u16; 256] = classes();
 
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks the bounds")]
-const fn classes() -> [u8; 256] {
+const fn classes() -> [u16; 256] {
     let mut table = [0; 256];
     let mut i = 0;
     while i < 256 {
@@ -28,7 +34,7 @@ const fn classes() -> [u8; 256] {
         let mark = matches!(b, b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')');
         let mut class = 0;
         if alnum || matches!(b, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~') {
-            class |= TOKEN | WORD | VALUE;
+            class |= TOKEN | WORD;
         }
         if matches!(
             b,
@@ -36,13 +42,13 @@ const fn classes() -> [u8; 256] {
         ) {
             class |= WORD;
         }
-        if matches!(b, b'[' | b']' | b':') {
-            class |= VALUE;
-        }
         if alnum || mark {
-            class |= USER | URI_PARAM | URI_HEADER;
+            class |= USER | PASSWORD | URI_PARAM | URI_HEADER;
         }
-        if matches!(b, b'&' | b'=' | b'+' | b'$' | b',' | b';' | b'?' | b'/') {
+        if matches!(b, b'&' | b'=' | b'+' | b'$' | b',') {
+            class |= USER | PASSWORD;
+        }
+        if matches!(b, b';' | b'?' | b'/') {
             class |= USER;
         }
         if matches!(b, b'[' | b']' | b'/' | b':' | b'&' | b'+' | b'$') {
@@ -51,8 +57,14 @@ const fn classes() -> [u8; 256] {
         if matches!(b, b'[' | b']' | b'/' | b'?' | b':' | b'+' | b'$') {
             class |= URI_HEADER;
         }
-        if alnum || matches!(b, b'-' | b'.') {
+        if alnum || matches!(b, b'-' | b'.' | b'_') {
             class |= HOST;
+        }
+        if b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b',' | b';') {
+            class |= VALUE;
+        }
+        if b > b' ' && b != 0x7F && !matches!(b, b'"' | b'<' | b'>') {
+            class |= REQUEST_URI;
         }
         table[i] = class;
         i += 1;
@@ -61,17 +73,17 @@ const fn classes() -> [u8; 256] {
 }
 
 /// Whether `byte` is of `class`.
-pub(crate) fn is(byte: u8, class: u8) -> bool {
+pub(crate) fn is(byte: u8, class: u16) -> bool {
     CLASSES.get(usize::from(byte)).is_some_and(|classes| classes & class != 0)
 }
 
 /// Whether all of `bytes`, at least one, are of `class`.
-pub(crate) fn all(bytes: &[u8], class: u8) -> bool {
+pub(crate) fn all(bytes: &[u8], class: u16) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&b| is(b, class))
 }
 
 /// Whether `bytes` are of `class` or well-formed `%HH` escapes; empty passes.
-pub(crate) fn all_or_escaped(bytes: &[u8], class: u8) -> bool {
+pub(crate) fn all_or_escaped(bytes: &[u8], class: u16) -> bool {
     let mut rest = bytes.iter();
     while let Some(&b) = rest.next() {
         if b == b'%' {
@@ -109,7 +121,7 @@ pub(crate) fn trim_end(bytes: &[u8]) -> &[u8] {
 }
 
 /// Splits at the first byte that is not of `class`.
-pub(crate) fn take(bytes: &[u8], class: u8) -> (&[u8], &[u8]) {
+pub(crate) fn take(bytes: &[u8], class: u16) -> (&[u8], &[u8]) {
     let len = bytes.iter().take_while(|&&b| is(b, class)).count();
     bytes.split_at_checked(len).unwrap_or((bytes, &[]))
 }
@@ -141,6 +153,22 @@ pub(crate) fn quoted_len(bytes: &[u8]) -> Option<usize> {
         }
     }
     None
+}
+
+/// Octets before the first control character, looked at eight at a time.
+pub(crate) fn until_control(bytes: &[u8]) -> usize {
+    const SPACES: u64 = 0x2020_2020_2020_2020;
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    let (chunks, tail) = bytes.as_chunks::<8>();
+    for (i, chunk) in chunks.iter().enumerate() {
+        let word = u64::from_le_bytes(*chunk);
+        // Sets the high bit of each octet below 0x20. A borrow can only spoil octets behind the first such one.
+        let below = word.wrapping_sub(SPACES) & !word & HIGH_BITS;
+        if below != 0 {
+            return i * 8 + (below.trailing_zeros() / 8) as usize;
+        }
+    }
+    chunks.len() * 8 + tail.iter().take_while(|&&b| b >= b' ').count()
 }
 
 /// The number that one hexadecimal digit stands for.

@@ -1,7 +1,7 @@
 //! Edits of a received message: what changes when it is forwarded, applied in one copy.
 
 use crate::index::Span;
-use crate::{HeaderName, Message};
+use crate::{Field, HeaderName, Message, chars};
 
 #[derive(Clone, Copy, Debug)]
 struct Splice {
@@ -14,7 +14,8 @@ struct Splice {
 /// A list of edits, reused from message to message.
 ///
 /// Each names octets of the original to leave out and what to write there. They may be made in any order and must
-/// not overlap; of two that do, the second is left out (and a debug build panics).
+/// not overlap; of two that do, the one further back is left out (and a debug build panics). What is inserted at the
+/// start of a cut comes before it.
 #[derive(Default, Debug)]
 pub struct Edits {
     splices: Vec<Splice>,
@@ -61,18 +62,16 @@ impl Edits {
             if left == 0 {
                 return;
             }
-            let mut values = message.values(name).filter(|v| v.field.line == field.line);
-            let kept = values.by_ref().nth(left);
-            match kept {
+            let mut values = field.values();
+            let dropped = values.by_ref().take(left).count();
+            match values.next() {
                 Some(kept) => {
                     self.remove(Span { start: field.value_span.start, end: kept.span.start });
                     return;
                 }
-                None => {
-                    left -= message.values(name).filter(|v| v.field.line == field.line).count().min(left);
-                    self.remove(field.line);
-                }
+                None => self.remove(field.line),
             }
+            left -= dropped;
         }
     }
 
@@ -98,16 +97,19 @@ impl Edits {
 
     /// Spells anew what a strict or sloppy next hop might read otherwise: white space before a colon, and folds.
     ///
-    /// Lines that another edit touches are left to it. Call it last.
+    /// What other edits replace is left to them. Call it last.
     pub fn regularise(&mut self, message: &Message<'_>) {
         if !message.is_irregular() {
             return;
         }
+        let earlier = self.splices.len();
         for field in message.all_fields().filter(|field| field.irregular) {
-            let touched = |s: &Splice| {
-                s.cut.start < field.line.end && field.line.start < s.cut.end.max(s.cut.start + 1)
-            };
-            if self.splices.iter().any(touched) {
+            let inside = |s: &Splice| field.line.start < s.cut.end && s.cut.start < field.line.end;
+            let touched =
+                |s: &Splice| inside(s) && !(s.cut.start == field.line.start && s.cut.end == s.cut.start);
+            let is_touched = self.splices.get(..earlier).unwrap_or_default().iter().any(touched);
+            if is_touched {
+                self.regularise_around(&field, earlier);
                 continue;
             }
             self.replace(field.line, |out| {
@@ -119,9 +121,33 @@ impl Edits {
         }
     }
 
+    /// The same for a line in which the first `earlier` edits already replace something.
+    fn regularise_around(&mut self, field: &Field<'_>, earlier: usize) {
+        let colon = field.line.start + place(field.name_bytes.len());
+        self.replace_unless_touched(Span { start: colon, end: field.value_span.start }, b": ", earlier);
+        let mut rest = field.value;
+        let mut at = field.value_span.start;
+        while let Some(fold) = memchr::memchr(b'\r', rest) {
+            let tail = rest.get(fold..).unwrap_or_default();
+            let len = tail.iter().take_while(|&&b| chars::is_space(b)).count();
+            let start = at + place(fold);
+            self.replace_unless_touched(Span { start, end: start + place(len) }, b" ", earlier);
+            at = start + place(len);
+            rest = tail.get(len..).unwrap_or_default();
+        }
+    }
+
+    fn replace_unless_touched(&mut self, cut: Span, by: &[u8], earlier: usize) {
+        let touches = |s: &Splice| s.cut.start < cut.end && cut.start < s.cut.end;
+        if !self.splices.get(..earlier).unwrap_or_default().iter().any(touches) {
+            self.replace(cut, |out| out.extend_from_slice(by));
+        }
+    }
+
     /// Writes the edited message to the end of `out`.
     pub fn write(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
-        self.splices.sort_unstable_by_key(|s| (s.cut.start, s.order));
+        // What is inserted where a cut starts comes before it, or it would lie inside.
+        self.splices.sort_unstable_by_key(|s| (s.cut.start, s.cut.end != s.cut.start, s.order));
         let bytes = message.bytes();
         let mut at = 0;
         out.reserve(bytes.len() + self.text.len());

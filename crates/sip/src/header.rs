@@ -114,6 +114,36 @@ header_names! {
     Replaces "Replaces" b"";
 }
 
+/// The long forms in the order of [`HeaderName::KNOWN`].
+static NAMES: [&[u8]; COUNT - 1] = names();
+
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks the bounds")]
+const fn names() -> [&'static [u8]; COUNT - 1] {
+    let mut names: [&[u8]; COUNT - 1] = [b""; COUNT - 1];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = HeaderName::KNOWN[i].as_str().as_bytes();
+        i += 1;
+    }
+    names
+}
+
+/// What each letter stands for as a compact form.
+static COMPACT: [HeaderName; 26] = compact();
+
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks the bounds")]
+const fn compact() -> [HeaderName; 26] {
+    let mut letters = [HeaderName::Other; 26];
+    let mut i = 0;
+    while i < HeaderName::KNOWN.len() {
+        if let Some(letter) = HeaderName::KNOWN[i].compact() {
+            letters[(letter - b'a') as usize] = HeaderName::KNOWN[i];
+        }
+        i += 1;
+    }
+    letters
+}
+
 /// How many names there are, [`HeaderName::Other`] included.
 pub(crate) const COUNT: usize = HeaderName::KNOWN.len() + 1;
 
@@ -155,17 +185,15 @@ impl HeaderName {
             return Self::Other;
         };
         if name.len() == 1 {
-            let letter = first.to_ascii_lowercase();
-            return Self::KNOWN.iter().copied().find(|n| n.compact() == Some(letter)).unwrap_or(Self::Other);
+            let letter = usize::from(first.to_ascii_lowercase().wrapping_sub(b'a'));
+            return COMPACT.get(letter).copied().unwrap_or(Self::Other);
         }
         let mut at = slot(name.len(), first, middle, last);
         loop {
             let place = TABLE.get(at).copied().unwrap_or(0);
-            let Some(&known) = usize::from(place).checked_sub(1).and_then(|i| Self::KNOWN.get(i)) else {
-                return Self::Other;
-            };
-            if known.as_str().as_bytes().eq_ignore_ascii_case(name) {
-                return known;
+            let Some(place) = usize::from(place).checked_sub(1) else { return Self::Other };
+            if NAMES.get(place).is_some_and(|known| same_letters(known, name)) {
+                return Self::KNOWN.get(place).copied().unwrap_or(Self::Other);
             }
             at = (at + 1) % SLOTS;
         }
@@ -200,6 +228,11 @@ impl fmt::Display for HeaderName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// `known` in any case; most peers write the long form as the RFCs do.
+fn same_letters(known: &[u8], name: &[u8]) -> bool {
+    known.len() == name.len() && (known == name || known.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One pass over a message: where its lines and values are. Nothing is copied.
 
-use crate::chars::{self, TOKEN};
+use crate::chars::{self, REQUEST_URI, TOKEN};
 use crate::header::COUNT;
 use crate::{HeaderName, Limits, Method, ParseError};
 
@@ -22,9 +22,17 @@ impl Span {
     }
 
     fn new(start: usize, end: usize) -> Self {
-        // Offsets fit: a message is at most `Limits::message_bytes_max`, which `Index::read` holds below 2³².
-        Self { start: u32::try_from(start).unwrap_or(u32::MAX), end: u32::try_from(end).unwrap_or(u32::MAX) }
+        Self { start: offset(start), end: offset(end) }
     }
+}
+
+/// A place in a message as it is kept.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "`Index::read` refuses what has more than 2³² - 2 octets"
+)]
+const fn offset(at: usize) -> u32 {
+    at as u32
 }
 
 /// One header field line, folds included.
@@ -107,7 +115,10 @@ impl Index {
         if blank == bytes.len() {
             return Err(ParseError::KeepAlive);
         }
-        if bytes.len() > limits.message_bytes_max.min(u32::MAX as usize - 1) {
+        if bytes.len() >= u32::MAX as usize {
+            return Err(ParseError::NotSip);
+        }
+        if bytes.len() > limits.message_bytes_max {
             self.note(ParseError::TooLarge);
         }
         let mut at = self.read_start_line(bytes, blank, limits)?;
@@ -119,7 +130,7 @@ impl Index {
                 }
                 // The blank line never came: the datagram was cut, or its sender forgot it.
                 None => {
-                    self.note(ParseError::Line { offset: Span::new(at, at).start });
+                    self.note(ParseError::Line { offset: offset(at) });
                     break;
                 }
                 Some(_) => at = self.read_line(bytes, at, limits),
@@ -133,154 +144,182 @@ impl Index {
         let rest = bytes.get(start..).unwrap_or_default();
         let newline = memchr::memchr(b'\n', rest).ok_or(ParseError::NotSip)?;
         let next = start + newline + 1;
-        let line = rest.get(..newline).unwrap_or_default();
-        let line = match line.split_last() {
-            Some((b'\r', line)) => line,
-            _ => {
-                self.note(ParseError::StartLine { offset: Span::new(next, next).start });
+        let line = match rest.get(..newline).unwrap_or_default() {
+            [line @ .., b'\r'] => line,
+            line => {
+                self.note(ParseError::StartLine { offset: offset(next) });
                 line
             }
         };
         if line.len() > limits.start_line_bytes_max {
             self.note(ParseError::StartLineTooLong);
         }
-        self.start_line_end = Span::new(next, next).start;
-        let head = line.get(..8).unwrap_or_default();
-        if head.eq_ignore_ascii_case(b"SIP/2.0 ")
-            || head.get(..4).is_some_and(|h| h.eq_ignore_ascii_case(b"SIP/"))
-        {
-            return self.read_status_line(line, start).map(|()| next);
+        self.start_line_end = offset(next);
+        if is_sip_version(line) {
+            self.read_status_line(line, start)?;
+        } else {
+            self.read_request_line(line, start, limits)?;
         }
-        self.read_request_line(line, start)?;
         Ok(next)
     }
 
     fn read_status_line(&mut self, line: &[u8], start: usize) -> Result<(), ParseError> {
         let space = memchr::memchr(b' ', line).ok_or(ParseError::NotSip)?;
-        if !line.get(..space).is_some_and(|v| v.eq_ignore_ascii_case(b"SIP/2.0")) {
+        let (version, rest) = line.split_at_checked(space).ok_or(ParseError::NotSip)?;
+        if !version.eq_ignore_ascii_case(b"SIP/2.0") {
             self.note(ParseError::Version);
         }
-        let digits = line.get(space + 1..space + 4).unwrap_or_default();
+        let (digits, after) = rest.get(1..).and_then(|r| r.split_at_checked(3)).ok_or(ParseError::NotSip)?;
         let status = chars::decimal(digits).and_then(|s| u16::try_from(s).ok()).ok_or(ParseError::NotSip)?;
-        if !(100..700).contains(&status) || !matches!(line.get(space + 4), Some(b' ')) {
-            self.note(ParseError::StartLine { offset: Span::new(start + space, 0).start });
+        // Interop: some leave out the space along with an empty reason phrase.
+        let reason = match after {
+            [b' ', reason @ ..] => reason,
+            [] => after,
+            _ => {
+                self.note(ParseError::StartLine { offset: offset(start + space) });
+                after
+            }
+        };
+        if !(100..700).contains(&status) || chars::until_control(reason) < reason.len() {
+            self.note(ParseError::StartLine { offset: offset(start + space) });
         }
-        let reason = (space + 5).min(line.len());
-        self.start_line =
-            StartLine::Response { status, reason: Span::new(start + reason, start + line.len()) };
+        let end = start + line.len();
+        self.start_line = StartLine::Response { status, reason: Span::new(end - reason.len(), end) };
         Ok(())
     }
 
-    fn read_request_line(&mut self, line: &[u8], start: usize) -> Result<(), ParseError> {
-        let first = memchr::memchr(b' ', line).ok_or(ParseError::NotSip)?;
-        let last = memchr::memrchr(b' ', line).ok_or(ParseError::NotSip)?;
-        let token = line.get(..first).unwrap_or_default();
-        if !chars::all(token, TOKEN) {
+    fn read_request_line(&mut self, line: &[u8], start: usize, limits: &Limits) -> Result<(), ParseError> {
+        let (token, after) = chars::take(line, TOKEN);
+        let [b' ', after @ ..] = after else { return Err(ParseError::NotSip) };
+        if token.is_empty() {
             return Err(ParseError::NotSip);
         }
-        // With one space, or a version that is none, it could be anything: only a SIP version makes it ours to answer.
-        let version = line.get(last + 1..).unwrap_or_default();
-        let trimmed = chars::trim_end(line);
-        let version_is_sip = |v: &[u8]| v.get(..4).is_some_and(|v| v.eq_ignore_ascii_case(b"SIP/"));
-        let uri = if version.eq_ignore_ascii_case(b"SIP/2.0") && last > first {
-            (first + 1, last)
-        } else if version_is_sip(version) && last > first {
-            self.note(ParseError::Version);
-            (first + 1, last)
-        } else if let Some(space) = memchr::memrchr(b' ', trimmed).filter(|&s| s > first)
-            && version_is_sip(trimmed.get(space + 1..).unwrap_or_default())
-        {
-            self.note(ParseError::StartLine { offset: Span::new(start + trimmed.len(), 0).start });
-            (first + 1, space)
+        // Only a SIP version at the end makes it ours to answer; what else is wrong is noted.
+        let uri = if let Some((uri, b" SIP/2.0")) = after.split_last_chunk::<8>() {
+            uri
         } else {
-            return Err(ParseError::NotSip);
+            let trimmed = chars::trim_end(after);
+            let space = memchr::memrchr(b' ', trimmed).ok_or(ParseError::NotSip)?;
+            let (uri, version) = trimmed.split_at_checked(space).ok_or(ParseError::NotSip)?;
+            let version = version.get(1..).unwrap_or_default();
+            if !is_sip_version(version) {
+                return Err(ParseError::NotSip);
+            }
+            if trimmed.len() != after.len() {
+                self.note(ParseError::StartLine { offset: offset(start + line.len()) });
+            }
+            if !version.eq_ignore_ascii_case(b"SIP/2.0") {
+                self.note(ParseError::Version);
+            }
+            uri
         };
-        let uri_bytes = line.get(uri.0..uri.1).unwrap_or_default();
-        if let Some(bad) =
-            uri_bytes.iter().position(|&b| b <= b' ' || b == 0x7F || matches!(b, b'<' | b'>' | b'"'))
-        {
-            self.note(ParseError::StartLine { offset: Span::new(start + uri.0 + bad, 0).start });
+        let uri_start = start + token.len() + 1;
+        let (good, bad) = chars::take(uri, REQUEST_URI);
+        if good.is_empty() || !bad.is_empty() {
+            self.note(ParseError::StartLine { offset: offset(uri_start + good.len()) });
         }
-        if uri_bytes.is_empty() {
-            self.note(ParseError::StartLine { offset: Span::new(start + uri.0, 0).start });
+        if token.len() > limits.token_bytes_max {
+            self.note(ParseError::StartLineTooLong);
         }
         self.start_line = StartLine::Request {
             method: Method::from_token(token),
-            token: Span::new(start, start + first),
-            uri: Span::new(start + uri.0, start + uri.1),
+            token: Span::new(start, start + token.len()),
+            uri: Span::new(uri_start, uri_start + uri.len()),
         };
         Ok(())
     }
 
     /// Reads the line at `start` with its folds; hands back where the next one starts.
     fn read_line(&mut self, bytes: &[u8], start: usize, limits: &Limits) -> usize {
-        let mut folded = false;
-        let mut end = start;
-        let text_end = loop {
-            let rest = bytes.get(end..).unwrap_or_default();
-            let Some(stop) = memchr::memchr2(b'\r', b'\n', rest) else {
-                self.note(ParseError::Line { offset: Span::new(bytes.len(), 0).start });
-                end = bytes.len();
-                break end;
-            };
-            let stop = end + stop;
-            if bytes.get(stop) != Some(&b'\r') || bytes.get(stop + 1) != Some(&b'\n') {
-                // A bare CR or LF: one parser's line end and another's text, so it is refused (request smuggling).
-                self.note(ParseError::Line { offset: Span::new(stop, 0).start });
-                end = stop + 1;
-                if bytes.get(stop) == Some(&b'\n') {
-                    break stop;
-                }
-                continue;
-            }
-            end = stop + 2;
-            if !matches!(bytes.get(end), Some(b' ' | b'\t')) {
-                break stop;
-            }
-            folded = true;
-        };
-        let line = bytes.get(start..text_end).unwrap_or_default();
+        let rest = bytes.get(start..).unwrap_or_default();
+        let (name_bytes, after) = chars::take(rest, TOKEN);
+        let spaces = after.iter().take_while(|&&b| matches!(b, b' ' | b'\t')).count();
+        let name_end = start + name_bytes.len();
+        let (text_end, end, folded) = self.read_text(bytes, name_end + spaces);
         if self.entries.len() >= limits.headers_max.min(usize::from(NONE) - 1) {
             self.note(ParseError::TooMany(HeaderName::Other));
             return end;
         }
-        let (name_bytes, after) = chars::take(line, TOKEN);
-        let spaces = after.iter().take_while(|&&b| matches!(b, b' ' | b'\t')).count();
         if name_bytes.is_empty() || after.get(spaces) != Some(&b':') {
-            self.note(ParseError::Line { offset: Span::new(start + name_bytes.len(), 0).start });
+            self.note(ParseError::Line { offset: offset(name_end) });
             return end;
         }
         let name = HeaderName::from_bytes(name_bytes);
-        let value_at = name_bytes.len() + spaces + 1;
-        let raw = line.get(value_at..).unwrap_or_default();
+        let raw = bytes.get(name_end + spaces + 1..text_end).unwrap_or_default();
         let value = chars::trim_start(raw);
-        let value_start = start + text_end.saturating_sub(start) - value.len();
+        let value_start = text_end - value.len();
         let value_end = value_start + chars::trim_end(value).len();
         if end - start > limits.header_bytes_max {
             self.note(ParseError::TooLong(name));
         }
         let irregular = folded || spaces != 0;
         self.irregular |= irregular;
-        let place = u16::try_from(self.entries.len()).unwrap_or(NONE);
-        if let Some(last) = self.last.get_mut(name.place()) {
-            if let Some(previous) = self.entries.get_mut(usize::from(*last)) {
-                previous.next = place;
-                if name.is_single() {
-                    self.defect = self.defect.or(Some(ParseError::Repeated(name)));
-                }
-            } else if let Some(first) = self.first.get_mut(name.place()) {
-                *first = place;
-            }
-            *last = place;
-        }
+        self.chain(name);
         self.entries.push(Entry {
             name,
             irregular,
             next: NONE,
-            name_span: Span::new(start, start + name_bytes.len()),
+            name_span: Span::new(start, name_end),
             value: Span::new(value_start, value_end),
-            line_end: Span::new(end, 0).start,
+            line_end: offset(end),
         });
         end
     }
+
+    /// Reads on from `at` to the end of the line and of its folds: where its text ends, where the next line starts,
+    /// and whether there was a fold.
+    fn read_text(&mut self, bytes: &[u8], mut at: usize) -> (usize, usize, bool) {
+        let mut folded = false;
+        loop {
+            at += chars::until_control(bytes.get(at..).unwrap_or_default());
+            match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
+                (Some(b'\r'), Some(b'\n'), Some(b' ' | b'\t')) => {
+                    folded = true;
+                    at += 3;
+                }
+                (Some(b'\r'), Some(b'\n'), _) => return (at, at + 2, folded),
+                (Some(b'\t'), ..) => at += 1,
+                // A bare CR or LF is one parser's line end and another's text, so it is refused (request smuggling).
+                (Some(b'\n'), ..) => {
+                    self.note(ParseError::Line { offset: offset(at) });
+                    return (at, at + 1, folded);
+                }
+                (Some(_), ..) => {
+                    // Other control characters stand in quoted pairs only (RFC 3261 §25.1 `quoted-pair`).
+                    let quoted = at.checked_sub(1).and_then(|i| bytes.get(i)) == Some(&b'\\');
+                    if !quoted || bytes.get(at) == Some(&b'\r') {
+                        self.note(ParseError::Line { offset: offset(at) });
+                    }
+                    at += 1;
+                }
+                (None, ..) => {
+                    self.note(ParseError::Line { offset: offset(bytes.len()) });
+                    return (bytes.len(), bytes.len(), folded);
+                }
+            }
+        }
+    }
+
+    /// Links the entry about to be pushed to the one before it of the same name.
+    fn chain(&mut self, name: HeaderName) {
+        let place = u16::try_from(self.entries.len()).unwrap_or(NONE);
+        let (Some(first), Some(last)) = (self.first.get_mut(name.place()), self.last.get_mut(name.place()))
+        else {
+            return;
+        };
+        if let Some(previous) = self.entries.get_mut(usize::from(*last)) {
+            previous.next = place;
+            if name.is_single() {
+                self.defect = self.defect.or(Some(ParseError::Repeated(name)));
+            }
+        } else {
+            *first = place;
+        }
+        *last = place;
+    }
+}
+
+/// Whether `text` starts as a SIP version of any number does.
+fn is_sip_version(text: &[u8]) -> bool {
+    text.get(..4).is_some_and(|head| head.eq_ignore_ascii_case(b"SIP/"))
 }

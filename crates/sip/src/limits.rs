@@ -13,7 +13,8 @@ pub struct Limits {
     pub headers_max: usize,
     /// Values of all Via header fields together; as many Route, Record-Route and Contact values.
     pub values_max: usize,
-    /// Octets of a tag, branch, Call-ID or any other identifier that we copy or hash.
+    /// Octets of a tag, branch, Call-ID, method or any other identifier that we copy or hash. The longest that
+    /// RFC 4475 §3.1.1.7 wants understood has 155.
     pub token_bytes_max: usize,
 }
 
@@ -26,6 +27,21 @@ impl Default for Limits {
             headers_max: 128,
             values_max: 64,
             token_bytes_max: 256,
+        }
+    }
+}
+
+impl Limits {
+    /// No bounds but the format's own: for reading again what was within the limits when it came.
+    #[must_use]
+    pub const fn unbounded() -> Self {
+        Self {
+            message_bytes_max: usize::MAX,
+            start_line_bytes_max: usize::MAX,
+            header_bytes_max: usize::MAX,
+            headers_max: usize::MAX,
+            values_max: usize::MAX,
+            token_bytes_max: usize::MAX,
         }
     }
 }

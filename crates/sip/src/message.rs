@@ -48,6 +48,17 @@ pub struct Value<'a> {
     pub field: Field<'a>,
 }
 
+impl<'a> Field<'a> {
+    /// The comma-separated values of this line, in order.
+    pub fn values(self) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        split_values(self.value).map(move |(bytes, at)| {
+            let start = self.value_span.start + at;
+            let end = start + u32::try_from(bytes.len()).unwrap_or(0);
+            Value { bytes, span: Span { start, end }, field: self }
+        })
+    }
+}
+
 impl<'a> Message<'a> {
     /// Reads one message that fills `bytes`: a datagram, or what a stream's framing cut out.
     ///
@@ -56,45 +67,68 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// What can't be answered: [`ParseError::KeepAlive`], or [`ParseError::NotSip`], [`ParseError::Missing`] and
-    /// [`ParseError::Malformed`] for a message without a usable Via, CSeq or Call-ID.
+    /// [`ParseError::Malformed`] for a message whose topmost Via does not even say where an answer would go.
     pub fn parse(bytes: &'a [u8], index: &'a mut Index, limits: &Limits) -> Result<Self, ParseError> {
         index.read(bytes, limits)?;
         let index = &*index;
         let mut defect = index.defect;
         let mut note = |error: ParseError| defect = defect.or(Some(error));
-        let field = |name| index.first(name).ok_or(ParseError::Missing(name));
+        let malformed = |header, entry: &Entry| ParseError::Malformed { header, offset: entry.value.start };
 
-        let entry = field(HeaderName::Via)?;
+        let entry = index.first(HeaderName::Via).ok_or(ParseError::Missing(HeaderName::Via))?;
         let line = entry.value.of(bytes);
         let first = split_values(line).next().map_or(line, |(value, _)| value);
-        let malformed = |header, offset| ParseError::Malformed { header, offset };
-        let via = Via::parse(first).ok_or(malformed(HeaderName::Via, entry.value.start))?;
+        let via = match Via::parse(first) {
+            Some(via) => via,
+            None => {
+                note(malformed(HeaderName::Via, entry));
+                Via::parse_sent_by(first).ok_or(malformed(HeaderName::Via, entry))?
+            }
+        };
         if via.branch.is_some_and(|b| b.len() > limits.token_bytes_max) {
             note(ParseError::TooLong(HeaderName::Via));
         }
 
-        let entry = field(HeaderName::CSeq)?;
-        let cseq_value = entry.value.of(bytes);
-        let cseq = CSeq::parse(cseq_value).unwrap_or_else(|| {
-            note(malformed(HeaderName::CSeq, entry.value.start));
+        let cseq = match index.first(HeaderName::CSeq) {
+            Some(entry) => CSeq::parse(entry.value.of(bytes)).ok_or(malformed(HeaderName::CSeq, entry)),
+            None => Err(ParseError::Missing(HeaderName::CSeq)),
+        };
+        let cseq = cseq.unwrap_or_else(|error| {
+            note(error);
             CSeq { number: 0, method: Method::Other, method_token: b"" }
         });
 
-        let entry = field(HeaderName::CallId)?;
-        let call_id = entry.value.of(bytes);
-        if !is_call_id(call_id) {
-            note(malformed(HeaderName::CallId, entry.value.start));
-        } else if call_id.len() > limits.token_bytes_max {
-            note(ParseError::TooLong(HeaderName::CallId));
-        }
+        let call_id = match index.first(HeaderName::CallId) {
+            Some(entry) => {
+                let call_id = entry.value.of(bytes);
+                if !is_call_id(call_id) {
+                    note(malformed(HeaderName::CallId, entry));
+                } else if call_id.len() > limits.token_bytes_max {
+                    note(ParseError::TooLong(HeaderName::CallId));
+                }
+                call_id
+            }
+            None => {
+                note(ParseError::Missing(HeaderName::CallId));
+                b""
+            }
+        };
         for name in [HeaderName::From, HeaderName::To] {
-            if let Err(error) = field(name) {
-                note(error);
+            match index.first(name) {
+                // A tag can only be too long where the whole value is.
+                Some(entry) if entry.value.of(bytes).len() > limits.token_bytes_max => {
+                    let tag = NameAddr::parse(entry.value.of(bytes)).and_then(|address| address.tag());
+                    if tag.is_some_and(|tag| tag.len() > limits.token_bytes_max) {
+                        note(ParseError::TooLong(name));
+                    }
+                }
+                Some(_) => {}
+                None => note(ParseError::Missing(name)),
             }
         }
         if let StartLine::Request { method, token, .. } = index.start_line
             && defect.is_none()
-            && (cseq.method != method || cseq.method_token != token.of(bytes))
+            && (cseq.method != method || (method == Method::Other && cseq.method_token != token.of(bytes)))
         {
             defect = Some(ParseError::MethodMismatch);
         }
@@ -109,7 +143,32 @@ impl<'a> Message<'a> {
             }
         }
         let bytes = bytes.get(..body.end as usize).unwrap_or(bytes);
-        Ok(Self { bytes, index, via, cseq, call_id, defect })
+        let mut message = Self { bytes, index, via, cseq, call_id, defect };
+        if message.defect.is_none() {
+            message.defect = message.too_many_values(limits.values_max);
+        }
+        Ok(message)
+    }
+
+    /// The first list header field with more than `max` values.
+    fn too_many_values(&self, max: usize) -> Option<ParseError> {
+        const LISTS: [HeaderName; 5] = [
+            HeaderName::Via,
+            HeaderName::Route,
+            HeaderName::RecordRoute,
+            HeaderName::Contact,
+            HeaderName::Path,
+        ];
+        LISTS.into_iter().find_map(|name| {
+            let lines = || iter::successors(self.index.first(name), |entry| self.index.next(entry));
+            let lines = || lines().map(|entry| entry.value.of(self.bytes));
+            // A value takes two octets at least, and a comma behind it: mostly the lengths tell enough.
+            let could_be = || lines().map(|line| line.len() / 2 + 1).sum::<usize>() > max;
+            let commas = |line| memchr::memchr_iter(b',', line).count();
+            let may_be = || lines().map(|line| commas(line) + 1).sum::<usize>() > max;
+            (could_be() && may_be() && self.values(name).nth(max).is_some())
+                .then_some(ParseError::TooMany(name))
+        })
     }
 
     /// The whole message, without what followed its body.
@@ -240,13 +299,7 @@ impl<'a> Message<'a> {
     ///
     /// Only for header fields whose grammar is such a list; a comma inside quotes or angle brackets is none.
     pub fn values(&self, name: HeaderName) -> impl Iterator<Item = Value<'a>> + use<'a> {
-        self.fields(name).flat_map(|field| {
-            split_values(field.value).map(move |(bytes, at)| {
-                let start = field.value_span.start + at;
-                let end = start + u32::try_from(bytes.len()).unwrap_or(0);
-                Value { bytes, span: Span { start, end }, field }
-            })
-        })
+        self.fields(name).flat_map(|field| field.values())
     }
 
     /// The From value; `None` if it breaks the grammar.
@@ -333,9 +386,14 @@ fn value_len(list: &[u8]) -> usize {
     list.len()
 }
 
+/// `callid = word [ "@" word ]`
 fn is_call_id(value: &[u8]) -> bool {
-    let mut halves = value.splitn(2, |&b| b == b'@');
-    halves.all(|half| chars::all(half, chars::WORD))
+    let (first, rest) = chars::take(value, chars::WORD);
+    match rest {
+        [] => !first.is_empty(),
+        [b'@', second @ ..] => !first.is_empty() && chars::all(second, chars::WORD),
+        _ => false,
+    }
 }
 
 /// A Content-Length value: digits only, read whole so that it can't wrap.

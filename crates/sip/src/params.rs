@@ -1,6 +1,6 @@
 //! Parameters: the `;name=value` lists of URIs and header fields.
 
-use crate::chars;
+use crate::chars::{self, TOKEN, URI_PARAM, VALUE};
 
 /// One parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl<'a> Params<'a> {
     }
 
     /// Looks for `name` in the whole list, wherever the walk stands.
-    pub(crate) fn by_ref_find(&mut self, name: &[u8]) -> Option<Param<'a>> {
+    pub(crate) fn named(&self, name: &[u8]) -> Option<Param<'a>> {
         Self::new(self.all).find(|p| p.name.eq_ignore_ascii_case(name))
     }
 
@@ -47,10 +47,7 @@ impl<'a> Iterator for Params<'a> {
 
     fn next(&mut self) -> Option<Param<'a>> {
         let [b';', after @ ..] = chars::trim_start(self.rest) else { return None };
-        let after = chars::trim_start(after);
-        let name_len =
-            after.iter().take_while(|&&b| !matches!(b, b';' | b'=' | b',') && !chars::is_space(b)).count();
-        let (name, after) = after.split_at_checked(name_len)?;
+        let (name, after) = chars::take(chars::trim_start(after), TOKEN | URI_PARAM);
         if name.is_empty() {
             return None;
         }
@@ -59,12 +56,10 @@ impl<'a> Iterator for Params<'a> {
             return Some(Param { name, value: None });
         };
         let after = chars::trim_start(after);
-        let value_len = if after.first() == Some(&b'"') {
-            chars::quoted_len(after)?
-        } else {
-            after.iter().take_while(|&&b| !matches!(b, b';' | b',') && !chars::is_space(b)).count()
+        let (value, after) = match after.first() {
+            Some(b'"') => after.split_at_checked(chars::quoted_len(after)?)?,
+            _ => chars::take(after, VALUE),
         };
-        let (value, after) = after.split_at_checked(value_len)?;
         self.rest = after;
         Some(Param { name, value: Some(value) })
     }

@@ -38,11 +38,11 @@ impl<'a> Reply<'a> {
         let mut top = true;
         for field in request.fields(HeaderName::Via) {
             out.extend_from_slice(b"Via: ");
-            match self.source {
-                Some(source) if top => {
-                    let first = request.values(HeaderName::Via).next().map_or(field.value, |v| v.bytes);
-                    write_via_received(out, first, request.via(), source);
-                    out.extend_from_slice(field.value.get(first.len()..).unwrap_or_default());
+            match (self.source, field.values().next()) {
+                (Some(source), Some(first)) if top => {
+                    write_via_received(out, first.bytes, request.via(), source);
+                    let behind = (first.span.end - field.value_span.start) as usize;
+                    out.extend_from_slice(field.value.get(behind..).unwrap_or_default());
                 }
                 _ => out.extend_from_slice(field.value),
             }
@@ -76,7 +76,8 @@ impl<'a> Reply<'a> {
 
 /// Writes a Via value with `received` and `rport` as the element that got it must (RFC 3261 §18.2.1, RFC 3581 §4).
 ///
-/// What the sender wrote there itself is overwritten, so that no one can point our answers elsewhere.
+/// What the sender wrote there itself is overwritten, so that no one can point our answers elsewhere. `via` is what
+/// `value` says.
 pub fn write_via_received(out: &mut Vec<u8>, value: &[u8], via: &Via<'_>, source: SocketAddr) {
     let ip = source.ip().to_canonical();
     let needs_received = via.rport.is_some() || crate::host_ip(via.host) != Some(ip);
@@ -84,7 +85,8 @@ pub fn write_via_received(out: &mut Vec<u8>, value: &[u8], via: &Via<'_>, source
         out.extend_from_slice(value);
     } else {
         let params = via.params().bytes();
-        out.extend_from_slice(value.get(..value.len() - params.len()).unwrap_or(value));
+        let before = value.len().checked_sub(params.len()).and_then(|len| value.get(..len));
+        out.extend_from_slice(before.unwrap_or(value));
         for param in via.params() {
             if param.name.eq_ignore_ascii_case(b"received") || param.name.eq_ignore_ascii_case(b"rport") {
                 continue;

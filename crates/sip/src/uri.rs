@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr};
 
 use crate::Transport;
-use crate::chars::{self, HOST, TOKEN, URI_HEADER, URI_PARAM, USER};
+use crate::chars::{self, HOST, PASSWORD, TOKEN, URI_HEADER, URI_PARAM, USER};
 use crate::params::{Param, Params};
 
 /// A URI's scheme.
@@ -68,7 +68,7 @@ impl<'a> Uri<'a> {
                 if user.is_empty() || !chars::all_or_escaped(user, USER) {
                     return None;
                 }
-                if password.is_some_and(|p| !chars::all_or_escaped(p, USER)) {
+                if password.is_some_and(|p| !chars::all_or_escaped(p, PASSWORD)) {
                     return None;
                 }
                 (Some(user), password)
@@ -169,7 +169,13 @@ impl<'a> Uri<'a> {
         host_ip(self.host)
     }
 
-    /// Whether two URIs are equal by RFC 3261 §19.1.4; other schemes are compared octet by octet.
+    fn has_many_parts(&self) -> bool {
+        self.params().nth(COMPARED_PARTS_MAX).is_some()
+            || self.headers.split(|&b| b == b'&').nth(COMPARED_PARTS_MAX).is_some()
+    }
+
+    /// Whether two URIs are equal by RFC 3261 §19.1.4, or for `tel:` by RFC 3966 §4. Other schemes are compared octet
+    /// by octet, and so are URIs with more than 32 parameters or header fields, which costs at most their length.
     ///
     /// The relation is not transitive: a URI without, say, a `foo` parameter equals one with any `foo`.
     #[must_use]
@@ -177,8 +183,14 @@ impl<'a> Uri<'a> {
         if self.scheme != other.scheme {
             return false;
         }
-        if !self.is_sip() {
-            return self.bytes == other.bytes;
+        if self.bytes == other.bytes {
+            return true;
+        }
+        if self.scheme == Scheme::Tel {
+            return same_tel(self, other);
+        }
+        if !self.is_sip() || self.has_many_parts() || other.has_many_parts() {
+            return false;
         }
         let same_user = match (self.user, other.user) {
             (None, None) => true,
@@ -200,6 +212,9 @@ impl<'a> Uri<'a> {
     }
 }
 
+/// Beyond these, comparing each parameter with each would cost the square of a long URI.
+const COMPARED_PARTS_MAX: usize = 32;
+
 /// Reads `host [":" port]` from the front; also hands back what follows, which must start a parameter or header part.
 fn host_port(bytes: &[u8]) -> Option<(&[u8], Option<u16>, &[u8])> {
     let end = bytes.iter().position(|&b| matches!(b, b';' | b'?')).unwrap_or(bytes.len());
@@ -210,19 +225,15 @@ fn host_port(bytes: &[u8]) -> Option<(&[u8], Option<u16>, &[u8])> {
 
 /// Reads `host [":" port]` that fills `bytes`; the port is 1 to 65535.
 pub(crate) fn split_host_port(bytes: &[u8]) -> Option<(&[u8], Option<u16>)> {
-    let host_end = if bytes.first() == Some(&b'[') {
-        let end = bytes.iter().position(|&b| b == b']')? + 1;
-        host_ip(bytes.get(..end)?)?;
-        end
+    let (host, rest) = if bytes.first() == Some(&b'[') {
+        let (host, rest) = bytes.split_at_checked(memchr::memchr(b']', bytes)? + 1)?;
+        host_ip(host)?;
+        (host, rest)
     } else {
-        let end = bytes.iter().position(|&b| b == b':').unwrap_or(bytes.len());
-        if !chars::all(bytes.get(..end)?, HOST) {
-            return None;
-        }
-        end
+        chars::take(bytes, HOST)
     };
-    let (host, rest) = bytes.split_at_checked(host_end)?;
     match rest {
+        _ if host.is_empty() => None,
         [] => Some((host, None)),
         [b':', digits @ ..] => {
             let port = u16::try_from(chars::decimal(digits)?).ok().filter(|&p| p != 0)?;
@@ -236,14 +247,25 @@ pub(crate) fn split_host_port(bytes: &[u8]) -> Option<(&[u8], Option<u16>)> {
 #[must_use]
 pub fn host_ip(host: &[u8]) -> Option<IpAddr> {
     match host {
-        [b'[', inner @ .., b']'] => {
-            let text = core::str::from_utf8(inner).ok()?;
-            text.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
-        }
+        [b'[', inner @ .., b']'] => ipv6(inner).map(IpAddr::V6),
         [first, ..] if first.is_ascii_digit() || host.contains(&b':') => {
-            core::str::from_utf8(host).ok()?.parse().ok()
+            let text = core::str::from_utf8(host).ok()?;
+            text.parse().ok().or_else(|| ipv6(host).map(IpAddr::V6))
         }
         _ => None,
+    }
+}
+
+/// An IPv6 address. One colon too many before an IPv4 part, which RFC 3261's grammar wrongly allows, is passed over
+/// (RFC 5118 §4.10).
+fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
+    let address = core::str::from_utf8(text).ok()?;
+    match address.split_once(":::") {
+        None => address.parse().ok(),
+        Some((head, tail)) if tail.contains('.') && address.len() <= 45 => {
+            format!("{head}::{tail}").parse().ok()
+        }
+        Some(_) => None,
     }
 }
 
@@ -334,10 +356,9 @@ impl Iterator for Escaped<'_> {
 
 /// Whether each of `left`'s parameters agrees with `right` (§19.1.4): those in both must be equal; `user`, `ttl`,
 /// `method`, `maddr` and `transport` must be in both or neither.
-fn params_match<'a>(left: Params<'a>, mut right: Params<'a>) -> bool {
+fn params_match<'a>(left: Params<'a>, right: Params<'a>) -> bool {
     for param in left {
-        let twin = right.by_ref_find(param.name);
-        match twin {
+        match right.named(param.name) {
             Some(twin) => {
                 if !same_unescaped(param.value.unwrap_or_default(), twin.value.unwrap_or_default(), true) {
                     return false;
@@ -352,6 +373,33 @@ fn params_match<'a>(left: Params<'a>, mut right: Params<'a>) -> bool {
         }
     }
     true
+}
+
+/// RFC 3966 §4: numbers without regard to visual separators, parameters in any order, each in both; no case counts.
+fn same_tel(a: &Uri<'_>, b: &Uri<'_>) -> bool {
+    fn digits(number: &[u8]) -> impl Iterator<Item = u8> {
+        let visual = |b: &u8| matches!(b, b'-' | b'.' | b'(' | b')');
+        number.iter().copied().filter(move |b| !visual(b)).map(|b| b.to_ascii_lowercase())
+    }
+    fn same_value(a: Param<'_>, b: Param<'_>) -> bool {
+        let (a_value, b_value) = (a.value.unwrap_or_default(), b.value.unwrap_or_default());
+        let is_number = a.name.eq_ignore_ascii_case(b"ext")
+            || (a.name.eq_ignore_ascii_case(b"phone-context") && a_value.starts_with(b"+"));
+        match is_number {
+            true => digits(a_value).eq(digits(b_value)),
+            false => same_unescaped(a_value, b_value, true),
+        }
+    }
+    fn covers(a: &Uri<'_>, b: &Uri<'_>) -> bool {
+        a.params().all(|param| b.params().named(param.name).is_some_and(|twin| same_value(param, twin)))
+    }
+    let number = |uri: &Uri<'_>| uri.opaque.len() - uri.params.len();
+    let (a_number, b_number) = (a.opaque.get(..number(a)), b.opaque.get(..number(b)));
+    !a.has_many_parts()
+        && !b.has_many_parts()
+        && digits(a_number.unwrap_or_default()).eq(digits(b_number.unwrap_or_default()))
+        && covers(a, b)
+        && covers(b, a)
 }
 
 fn same_headers(a: &[u8], b: &[u8]) -> bool {

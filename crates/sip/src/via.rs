@@ -31,43 +31,49 @@ pub struct Via<'a> {
 }
 
 impl<'a> Via<'a> {
-    /// Reads one value. `None` if it breaks the grammar.
+    /// Reads one value. `None` if it breaks the grammar, or one of the parameters below stands twice.
     #[must_use]
     pub fn parse(value: &'a [u8]) -> Option<Self> {
-        let (transport_token, rest) = protocol(chars::trim(value))?;
-        let end = rest.iter().position(|&b| b == b';').unwrap_or(rest.len());
-        let (sent_by, params) = rest.split_at_checked(end)?;
-        let (host, port) = sent_by_parts(chars::trim(sent_by))?;
-        let params = Params::new(params);
-        let mut via = Self {
-            transport_token,
-            host,
-            port,
-            branch: None,
-            received: None,
-            rport: None,
-            maddr: None,
-            params,
-        };
-        let mut walk = params;
+        let (version, mut via) = Self::read(value)?;
+        if version != b"2.0" {
+            return None;
+        }
+        let mut walk = via.params;
         for param in walk.by_ref() {
             match param.name.len() {
                 6 if param.name.eq_ignore_ascii_case(b"branch") => {
-                    via.branch =
-                        Some(param.value.filter(|v| chars::all(v, TOKEN | chars::VALUE | chars::WORD))?);
+                    let branch = param.value.filter(|v| !v.is_empty() && v.first() != Some(&b'"'))?;
+                    once(&mut via.branch, branch)?;
                 }
-                8 if param.name.eq_ignore_ascii_case(b"received") => via.received = Some(param.value?),
+                8 if param.name.eq_ignore_ascii_case(b"received") => once(&mut via.received, param.value?)?,
                 5 if param.name.eq_ignore_ascii_case(b"rport") => {
-                    via.rport = Some(match param.value {
+                    let port = match param.value {
                         None | Some(b"") => None,
                         Some(digits) => Some(u16::try_from(chars::decimal(digits)?).ok()?),
-                    });
+                    };
+                    once(&mut via.rport, port)?;
                 }
-                5 if param.name.eq_ignore_ascii_case(b"maddr") => via.maddr = Some(param.value?),
+                5 if param.name.eq_ignore_ascii_case(b"maddr") => once(&mut via.maddr, param.value?)?,
                 _ => {}
             }
         }
         walk.is_at_end().then_some(via)
+    }
+
+    /// Reads of a value that breaks the grammar as much as an answer needs: `sent-by`, of any SIP version.
+    pub(crate) fn parse_sent_by(value: &'a [u8]) -> Option<Self> {
+        Self::read(value).map(|(_, via)| via)
+    }
+
+    /// The version, and the value without its parameters looked into.
+    fn read(value: &'a [u8]) -> Option<(&'a [u8], Self)> {
+        let (version, transport_token, rest) = protocol(chars::trim(value))?;
+        let end = memchr::memchr(b';', rest).unwrap_or(rest.len());
+        let (sent_by, params) = rest.split_at_checked(end)?;
+        let (host, port) = sent_by_parts(chars::trim(sent_by))?;
+        let params = Params::new(params);
+        let (branch, received, rport, maddr) = (None, None, None, None);
+        Some((version, Self { transport_token, host, port, branch, received, rport, maddr, params }))
     }
 
     /// The transport, if it is one that we speak.
@@ -98,12 +104,19 @@ impl<'a> Via<'a> {
     }
 }
 
-/// `SIP/2.0/UDP` and the white space behind it; white space may stand around each slash.
-fn protocol(value: &[u8]) -> Option<(&[u8], &[u8])> {
-    if let Some(rest) = value.strip_prefix(b"SIP/2.0/") {
+/// Puts a parameter's value in its place, unless it has been there already (RFC 3261 §7.3.1).
+fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
+    place.replace(value).is_none().then_some(())
+}
+
+/// The version and the transport of `SIP/2.0/UDP`, and what follows; white space may stand around each slash.
+fn protocol(value: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    if let Some((version, rest)) = value.split_first_chunk::<8>()
+        && version == b"SIP/2.0/"
+    {
         let (token, after) = chars::take(rest, TOKEN);
         if !token.is_empty() && after.first().is_some_and(|&b| chars::is_space(b)) {
-            return Some((token, after));
+            return Some((b"2.0", token, after));
         }
     }
     let (name, after) = chars::take(value, TOKEN);
@@ -112,8 +125,7 @@ fn protocol(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let [b'/', after @ ..] = chars::trim_start(after) else { return None };
     let (token, after) = chars::take(chars::trim_start(after), TOKEN);
     let spaced = after.first().is_some_and(|&b| chars::is_space(b));
-    (name.eq_ignore_ascii_case(b"SIP") && version == b"2.0" && !token.is_empty() && spaced)
-        .then_some((token, after))
+    (name.eq_ignore_ascii_case(b"SIP") && !token.is_empty() && spaced).then_some((version, token, after))
 }
 
 /// `host [COLON port]`; white space may stand around the colon.

@@ -1,5 +1,7 @@
 //! One message read, edited and answered.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use tandem_sip::{Edits, HeaderName, Index, Limits, Message, Method, Reply};
 
 const INVITE: &[u8] = b"INVITE sip:bob@biloxi.com SIP/2.0\r\n\
