@@ -7,7 +7,7 @@
 use subtle::ConstantTimeEq;
 use tandem_base::Instant;
 
-use crate::algorithm::{self, Hash};
+use crate::algorithm;
 use crate::challenge::NonceState;
 use crate::{Challenger, Credentials, NonceCounts, Users};
 
@@ -110,7 +110,9 @@ impl Challenger {
         if !same_uri(credentials.uri.raw()) {
             return Outcome::Failed(Refusal::OtherUri);
         }
-        let stored = look_up(credentials, users);
+        let mut buffer = [0; AOR_MAX];
+        let aor = aor(credentials, &mut buffer);
+        let stored = users.get(aor).and_then(|ha1| ha1.under(credentials.algorithm));
         let (known, ha1) = match (stored, self.nobody.under(credentials.algorithm)) {
             (Some(ha1), _) => (true, ha1),
             (None, Some(nobody)) => (false, nobody),
@@ -127,6 +129,9 @@ impl Challenger {
         // Read before the verdict on the digest, so that both verdicts take the same time.
         let nonce = self.read_nonce(now, credentials.nonce.raw(), request.realm);
         let right: bool = expected.as_bytes().ct_eq(credentials.response.as_bytes()).into();
+        if !(known && right) {
+            users.even_out(aor, known);
+        }
         match (known, right, nonce) {
             (false, _, _) => Outcome::Unknown,
             (true, false, _) => Outcome::Failed(Refusal::WrongResponse),
@@ -140,14 +145,16 @@ impl Challenger {
     }
 }
 
-/// The hash stored under `username@realm`.
-fn look_up(credentials: &Credentials<'_>, users: &Users) -> Option<Hash> {
-    let mut aor = [0; 512]; // 255 + 1 + 255 by the limits of `Credentials`
+/// Longest `username@realm` by the limits of [`Credentials`].
+const AOR_MAX: usize = 255 + 1 + 255;
+
+/// `username@realm`, without allocating.
+fn aor<'b>(credentials: &Credentials<'_>, buffer: &'b mut [u8; AOR_MAX]) -> &'b [u8] {
     let mut len = 0;
     let text = credentials.username.bytes().chain([b'@']).chain(credentials.realm.bytes());
-    for (to, byte) in aor.iter_mut().zip(text) {
+    for (to, byte) in buffer.iter_mut().zip(text) {
         *to = byte;
         len += 1;
     }
-    users.get(aor.get(..len)?)?.under(credentials.algorithm)
+    buffer.get(..len).unwrap_or(&[])
 }

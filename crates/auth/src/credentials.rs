@@ -139,6 +139,7 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn take(&mut self, name: &[u8], text: Text<'a>) -> Result<(), CredentialError> {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        // Most names differ in length, so that this chain compares few bytes.
         let (field, max) = if is("username") {
             (&mut self.username, USERNAME_MAX)
         } else if is("realm") {

@@ -16,11 +16,14 @@ pub(crate) fn read<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
         return None;
     }
     let mut bytes = [0; N];
+    let mut bad = 0;
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         let &[high, low] = pair else { return None };
-        *byte = value(high)? << 4 | value(low)?;
+        let (high, low) = (value(high), value(low));
+        bad |= high | low;
+        *byte = high << 4 | low & 15;
     }
-    Some(bytes)
+    (bad < 16).then_some(bytes)
 }
 
 /// Reads a count of exactly eight digits (`nc-value`).
@@ -32,11 +35,23 @@ fn digit(nibble: u8) -> u8 {
     DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0')
 }
 
-fn value(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
+/// 16 and more for what is no digit.
+fn value(digit: u8) -> u8 {
+    VALUES.get(usize::from(digit)).copied().unwrap_or(255)
 }
+
+static VALUES: [u8; 256] = {
+    let mut values = [255; 256];
+    let mut nibble = 0;
+    while nibble < 16 {
+        #[expect(clippy::indexing_slicing, reason = "runs in the compiler")]
+        let digit = DIGITS[nibble as usize];
+        #[expect(clippy::indexing_slicing, reason = "runs in the compiler")]
+        {
+            values[digit as usize] = nibble;
+            values[digit.to_ascii_uppercase() as usize] = nibble;
+        }
+        nibble += 1;
+    }
+    values
+};

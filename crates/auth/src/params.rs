@@ -39,7 +39,15 @@ impl<'a> Text<'a> {
     /// True if it means exactly `text`.
     #[must_use]
     pub fn is(self, text: &[u8]) -> bool {
-        self.bytes().eq(text.iter().copied())
+        match self.plain() {
+            Some(plain) => plain == text,
+            None => self.bytes().eq(text.iter().copied()),
+        }
+    }
+
+    /// What it means, if that is also how it stands there: without quoted pairs, as nearly always.
+    pub(crate) fn plain(self) -> Option<&'a [u8]> {
+        (!self.raw.contains(&b'\\')).then_some(self.raw)
     }
 }
 
@@ -119,7 +127,7 @@ impl<'a> Reader<'a> {
     }
 
     fn token(&mut self) -> &'a [u8] {
-        let len = self.bytes.iter().take_while(|byte| is_token(**byte)).count();
+        let len = self.bytes.iter().take_while(|byte| class(**byte) == TOKEN).count();
         self.take(len)
     }
 
@@ -133,14 +141,39 @@ impl<'a> Reader<'a> {
                     self.take(1);
                     return Ok(text);
                 }
-                0..=8 | 10..=31 | 127 => return Err(CredentialError::Syntax),
-                _ => escaped = byte == b'\\' && !escaped,
+                b'\\' => escaped = !escaped,
+                _ if class(byte) == CONTROL => return Err(CredentialError::Syntax),
+                _ => escaped = false,
             }
         }
         Err(CredentialError::Syntax)
     }
 }
 
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte)
+const OTHER: u8 = 0;
+const TOKEN: u8 = 1;
+/// Not in a quoted string: controls except the tab.
+const CONTROL: u8 = 2;
+
+/// What each byte may be; one look-up a byte instead of a chain of comparisons.
+static CLASS: [u8; 256] = {
+    let mut class = [OTHER; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        #[expect(clippy::indexing_slicing, reason = "a byte is within 256, and this runs in the compiler")]
+        let entry = &mut class[byte as usize];
+        if byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
+        {
+            *entry = TOKEN;
+        } else if byte != b'\t' && byte.is_ascii_control() {
+            *entry = CONTROL;
+        }
+        byte += 1;
+    }
+    class
+};
+
+fn class(byte: u8) -> u8 {
+    CLASS.get(usize::from(byte)).copied().unwrap_or(OTHER)
 }
