@@ -1,1 +1,164 @@
-//! The proxy: RFC 3261 §16, validate, route, fork, answer.
+//! The proxy: RFC 3261 §16, cut where the RFC cuts it.
+//!
+//! | step | file |
+//! |---|---|
+//! | §16.3 validate the request, RFC 5393 loops and breadth | `validate` |
+//! | §16.4 route information, and whose Record-Route it is | `route` |
+//! | §16.5 the target set (the caller looks the targets up) | `targets` |
+//! | §16.6 forward: the received octets with a few edits | `forward` |
+//! | §16.7 the response context: forks, best response, CANCEL, timer C | `context`, `respond`, `best` |
+//! | §16.11 stateless forwarding | `stateless` |
+//! | §8.3 redirect | `redirect` |
+//!
+//! It owns no sockets, clock or location service: the node tells it the targets, and it asks for addresses of host
+//! names by [`Event::Resolve`]. Left out: rewriting of Record-Route in responses (§16.7 step 8), because a second
+//! Record-Route value serves the same end (RFC 5658).
+
+mod best;
+mod branch;
+mod config;
+mod context;
+mod counters;
+mod forward;
+mod listener;
+mod redirect;
+mod respond;
+mod route;
+mod stateless;
+mod targets;
+mod validate;
+
+use std::collections::VecDeque;
+
+use tandem_base::{HashKey, Instant, Key, Pool, Rng, Wheel};
+use tandem_sip::{Edits, Outbox};
+use tandem_transaction::Layer;
+
+pub use config::{Config, Fork};
+pub use counters::Counters;
+pub use forward::Forwarding;
+pub use listener::{Listener, Listeners};
+pub use redirect::redirect_headers;
+pub use route::{Dialog, Routed};
+pub use targets::{NextHop, Part, Target, TargetSet};
+pub use validate::Rejection;
+
+use context::ResponseContext;
+
+/// Host names being looked up at once, each a branch that waits.
+const LOOKUPS_MAX: u32 = 65_536;
+
+/// What every step is handed: the turn's time, the transactions, and where to write.
+pub struct Turn<'a> {
+    /// The turn's time.
+    pub now: Instant,
+    /// The transaction layer, shared with the node's own user agent server.
+    pub layer: &'a mut Layer,
+    /// What is sent.
+    pub out: &'a mut Outbox,
+}
+
+/// What the proxy asks of its node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The addresses of a host name (RFC 3263); answered by [`Proxy::resolved`].
+    Resolve {
+        /// Names the branch that waits.
+        ticket: u64,
+        /// The host name.
+        host: Box<[u8]>,
+        /// The port, where the URI has one; without, SRV records are asked for.
+        port: Option<u16>,
+        /// The transport to reach it by.
+        transport: tandem_sip::Transport,
+    },
+}
+
+/// The proxy core: all response contexts of one shard.
+#[derive(Debug)]
+pub struct Proxy {
+    config: Config,
+    listeners: Listeners,
+    /// Signs Record-Route cookies and stateless branches: the same on every node of a cluster.
+    key: HashKey,
+    rng: Rng,
+    contexts: Pool<ResponseContext>,
+    timers: Wheel<context::TimerC>,
+    edits: Edits,
+    /// Branches whose host name is being looked up; the key is the ticket.
+    lookups: Pool<(Key, usize)>,
+    events: VecDeque<Event>,
+    counters: Counters,
+}
+
+impl Proxy {
+    /// A proxy on `listeners`; `key` is the cluster's secret, `rng` this shard's own.
+    #[must_use]
+    pub fn new(config: Config, listeners: Listeners, key: HashKey, rng: Rng) -> Self {
+        let contexts = Pool::new(config.contexts_max);
+        Self {
+            config,
+            listeners,
+            key: key.derive(b"proxy"),
+            rng,
+            contexts,
+            timers: Wheel::new(),
+            edits: Edits::new(),
+            lookups: Pool::new(LOOKUPS_MAX),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Replaces what may change while calls are up; contexts in progress go on under the new values.
+    pub fn reconfigure(&mut self, config: Config, listeners: Listeners) {
+        self.config = Config { contexts_max: self.config.contexts_max, ..config };
+        self.listeners = listeners;
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Our listeners.
+    #[must_use]
+    pub const fn listeners(&self) -> &Listeners {
+        &self.listeners
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Forwarded requests whose state is kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// Whether no state is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.contexts.is_empty()
+    }
+
+    /// The next question for the node.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Proxy::handle_timeout`] has work, at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    fn context(&self, bits: u64) -> Option<(Key, &ResponseContext)> {
+        let key = Key::from_bits(bits)?;
+        self.contexts.get(key).map(|context| (key, context))
+    }
+}

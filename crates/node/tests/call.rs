@@ -1,0 +1,152 @@
+//! A whole call through one node, message by message.
+
+use std::sync::Arc;
+
+use tandem_auth::{Challenger, ChallengerConfig, NonceCounts, Users};
+use tandem_base::{HashKey, Instant};
+use tandem_node::{Challenge, Config, Domains, Listener, Listeners, Mode, Node, Shared};
+use tandem_registrar::Locations;
+use tandem_sip::{HeaderName, Hop, Index, Limits, ListenerId, Message, Outbox, Transport};
+
+const ALICE: &str = "127.0.0.1:5062";
+const BOB: &str = "127.0.0.1:5064";
+
+struct Bench {
+    node: Node,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(mode: Mode) -> Self {
+        let listener = Listener::new(Transport::Udp, "127.0.0.1:5060".parse().unwrap(), None).unwrap();
+        let domains = Domains::new(&["localhost"]).unwrap();
+        let mut config = Config::new(domains, Listeners::new(vec![listener]));
+        config.mode = mode;
+        config.auth.challenge = Challenge::Never;
+        let key = HashKey::from_bytes([7; 16]);
+        let shared = Shared {
+            locations: Locations::new(key, 1000),
+            users: Users::new(&key, 10),
+            challenger: Challenger::new(&key, ChallengerConfig::default()),
+            nonce_counts: NonceCounts::new(&key, 1024, 0),
+        };
+        let mut bench =
+            Self { node: Node::new(Arc::new(config), Arc::new(shared), &key, 1), now: Instant::from_secs(1) };
+        let sent = bench.send(
+            BOB,
+            "REGISTER sip:localhost SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5064;branch=z9hG4bKreg\r\n\
+             From: <sip:bob@localhost>;tag=1\r\nTo: <sip:bob@localhost>\r\nCall-ID: reg\r\nCSeq: 1 REGISTER\r\n\
+             Contact: <sip:bob@127.0.0.1:5064>\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n",
+        );
+        assert!(sent[0].1.starts_with("SIP/2.0 200"), "{sent:?}");
+        bench
+    }
+
+    fn send(&mut self, from: &str, text: &str) -> Vec<(String, String)> {
+        let mut out = Outbox::new();
+        let hop = Hop::udp(ListenerId(0), from.parse().unwrap());
+        self.node.handle_input(self.now, hop, text.as_bytes(), &mut out);
+        out.iter().map(|(hop, m)| (hop.peer.to_string(), String::from_utf8_lossy(m).into_owned())).collect()
+    }
+}
+
+/// An answer to `request` as a UAS writes it.
+fn answer(request: &str, status: &str, contact: &str) -> String {
+    let mut index = Index::new();
+    let message = Message::parse(request.as_bytes(), &mut index, &Limits::default()).unwrap();
+    let mut text = format!("SIP/2.0 {status}\r\n");
+    for name in
+        [HeaderName::Via, HeaderName::RecordRoute, HeaderName::From, HeaderName::CallId, HeaderName::CSeq]
+    {
+        for field in message.fields(name) {
+            text += &format!("{}: {}\r\n", name, String::from_utf8_lossy(field.value));
+        }
+    }
+    let to = String::from_utf8_lossy(message.header(HeaderName::To).unwrap()).into_owned();
+    let tag = if to.contains("tag=") { "" } else { ";tag=bob" };
+    text + &format!("To: {to}{tag}\r\nContact: <{contact}>\r\nContent-Length: 0\r\n\r\n")
+}
+
+fn header(message: &str, name: HeaderName) -> String {
+    let mut index = Index::new();
+    let message = Message::parse(message.as_bytes(), &mut index, &Limits::default()).unwrap();
+    String::from_utf8_lossy(message.header(name).unwrap_or_default()).into_owned()
+}
+
+const INVITE: &str = "INVITE sip:bob@localhost SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5062;branch=z9hG4bKinv;rport\r\n\
+From: <sip:alice@localhost>;tag=a\r\nTo: <sip:bob@localhost>\r\nCall-ID: call-1\r\nCSeq: 1 INVITE\r\n\
+Contact: <sip:alice@127.0.0.1:5062>\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n";
+
+fn in_dialog(method: &str, cseq: u32, branch: &str, route: &str) -> String {
+    format!(
+        "{method} sip:bob@127.0.0.1:5064 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5062;branch={branch}\r\n\
+         Route: {route}\r\nFrom: <sip:alice@localhost>;tag=a\r\nTo: <sip:bob@localhost>;tag=bob\r\n\
+         Call-ID: call-1\r\nCSeq: {cseq} {method}\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+fn call_goes_through(mode: Mode) -> Bench {
+    let mut bench = Bench::new(mode);
+    let mut sent = bench.send(ALICE, INVITE);
+    if mode == Mode::Stateful {
+        assert!(sent[0].1.starts_with("SIP/2.0 100 ") && sent[0].0 == ALICE, "{sent:?}");
+        sent.remove(0);
+    }
+    let (to, invite) = sent.remove(0);
+    assert_eq!(to, BOB);
+    assert!(
+        invite
+            .starts_with("INVITE sip:bob@127.0.0.1:5064 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5060;branch=")
+    );
+    assert!(
+        invite.contains("branch=z9hG4bKinv;rport;received=127.0.0.1;rport=5062")
+            || invite.contains("branch=z9hG4bKinv;received=127.0.0.1;rport=5062"),
+        "{invite}"
+    );
+    assert_eq!(header(&invite, HeaderName::MaxForwards), "69");
+    for status in ["180 Ringing", "200 OK"] {
+        let sent = bench.send(BOB, &answer(&invite, status, "sip:bob@127.0.0.1:5064"));
+        assert_eq!(sent.len(), 1, "{sent:?}");
+        assert_eq!(sent[0].0, ALICE);
+        assert!(sent[0].1.starts_with(&format!("SIP/2.0 {status}")));
+        assert_eq!(sent[0].1.matches("Via:").count(), 1);
+    }
+    let route = header(&invite, HeaderName::RecordRoute);
+    assert!(route.contains(";lr;c="), "{route}");
+    let sent = bench.send(ALICE, &in_dialog("ACK", 1, "z9hG4bKack", &route));
+    assert_eq!((sent.len(), &sent[0].0[..]), (1, BOB), "{sent:?}");
+    assert!(!sent[0].1.contains("Route:"), "{sent:?}");
+    let mut sent = bench.send(ALICE, &in_dialog("BYE", 2, "z9hG4bKbye", &route));
+    let (to, bye) = sent.remove(0);
+    assert_eq!((&to[..], sent.len()), (BOB, 0));
+    let sent = bench.send(BOB, &answer(&bye, "200 OK", "sip:bob@127.0.0.1:5064"));
+    assert!(sent[0].0 == ALICE && sent[0].1.starts_with("SIP/2.0 200"), "{sent:?}");
+    bench
+}
+
+#[test]
+fn a_call_goes_through_with_state_and_leaves_none_behind() {
+    let mut bench = call_goes_through(Mode::Stateful);
+    let mut out = Outbox::new();
+    while let Some(at) = bench.node.poll_timeout() {
+        bench.node.handle_timeout(at, &mut out);
+    }
+    assert!(bench.node.is_idle());
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_call_goes_through_without_state() {
+    let bench = call_goes_through(Mode::Stateless);
+    assert!(bench.node.is_idle());
+}
+
+#[test]
+fn a_stranger_reaches_local_users_and_nobody_else() {
+    let mut bench = Bench::new(Mode::Stateful);
+    let sent = bench.send(ALICE, &INVITE.replace("sip:bob@localhost SIP", "sip:bob@192.0.2.1 SIP"));
+    assert!(sent.len() == 1 && sent[0].1.starts_with("SIP/2.0 403"), "{sent:?}");
+    let forged = in_dialog("BYE", 2, "z9hG4bKf", "<sip:127.0.0.1:5060;lr;c=0123456789abcdef>");
+    let sent = bench.send(ALICE, &forged);
+    assert!(sent.len() == 1 && sent[0].1.starts_with("SIP/2.0 403"), "{sent:?}");
+}

@@ -1,0 +1,93 @@
+//! RFC 3261 §16.4: what the Route header field says to us, and whether it is ours to believe.
+
+use tandem_sip::{HeaderName, Message, NameAddr, Uri};
+
+use crate::{Proxy, branch};
+
+/// What a request's Route (or Request-URI, behind a strict router) tells about the dialog it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dialog {
+    /// It names no Record-Route of ours.
+    None,
+    /// It carries the cookie that we wrote into this very call's Record-Route, and a To tag: it is in-dialog.
+    Ours,
+    /// It names us, without a cookie or To tag: a preloaded route through its outbound proxy.
+    Preloaded,
+    /// It names us with a cookie that is not this call's.
+    Forged,
+}
+
+/// A request after §16.4.
+#[derive(Clone, Copy, Debug)]
+pub struct Routed<'a> {
+    /// The Request-URI to work on: the request's own, or the last Route value behind a strict router.
+    pub request_uri: &'a [u8],
+    /// How many Route values at the top are ours, to be removed.
+    pub own_routes: usize,
+    /// Whether the last Route value has become the Request-URI, so that it is removed too.
+    pub last_route_used: bool,
+    /// The first Route value that stays; the request goes there.
+    pub next_route: Option<&'a [u8]>,
+    /// Whether it belongs to a dialog that came through us.
+    pub dialog: Dialog,
+}
+
+impl Proxy {
+    /// Takes our own values off the route (§16.4).
+    #[must_use]
+    pub fn route<'a>(&self, request: &Message<'a>) -> Routed<'a> {
+        let mut routed = Routed {
+            request_uri: request.request_uri(),
+            own_routes: 0,
+            last_route_used: false,
+            next_route: None,
+            dialog: Dialog::None,
+        };
+        if request.field(HeaderName::Route).is_none() {
+            return routed;
+        }
+        // A strict router puts the next hop, us, into the Request-URI and the target at the route's end.
+        if let Some(uri) = self.own_route(request.request_uri()) {
+            routed.dialog = self.dialog(request, &uri);
+            if let Some(last) =
+                request.values(HeaderName::Route).last().and_then(|v| NameAddr::parse(v.bytes))
+            {
+                routed.request_uri = last.uri_bytes;
+                routed.last_route_used = true;
+            }
+        }
+        let kept = request.values(HeaderName::Route).count() - usize::from(routed.last_route_used);
+        for value in request.values(HeaderName::Route).take(kept) {
+            let Some(uri) = NameAddr::parse(value.bytes).and_then(|route| self.own_host(route.uri_bytes))
+            else {
+                routed.next_route = Some(value.bytes);
+                break;
+            };
+            routed.own_routes += 1;
+            if routed.dialog == Dialog::None {
+                routed.dialog = self.dialog(request, &uri);
+            }
+        }
+        routed
+    }
+
+    fn own_host<'a>(&self, uri: &'a [u8]) -> Option<Uri<'a>> {
+        Uri::parse(uri).filter(|uri| uri.is_sip() && self.listeners.is_ours(uri.host, uri.port))
+    }
+
+    /// A URI that we wrote into a Record-Route: our host, and our cookie's parameter.
+    fn own_route<'a>(&self, uri: &'a [u8]) -> Option<Uri<'a>> {
+        self.own_host(uri).filter(|uri| uri.user.is_none() && uri.param(b"c").is_some())
+    }
+
+    fn dialog(&self, request: &Message<'_>, uri: &Uri<'_>) -> Dialog {
+        let Some(cookie) = uri.param(b"c").and_then(|p| p.value) else { return Dialog::Preloaded };
+        if cookie != branch::cookie(&self.key, request.call_id()) {
+            return Dialog::Forged;
+        }
+        match request.to().and_then(|to| to.tag()) {
+            Some(_) => Dialog::Ours,
+            None => Dialog::Preloaded,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! RFC 3261 §16.11: forwarding without state, and the responses that come back to it.
+
+use core::net::SocketAddr;
+
+use crate::forward::{self, Forwarding, Rules};
+use crate::targets::{NextHop, TargetSet, hop_to};
+use crate::{Proxy, Turn, branch};
+use tandem_sip::{HeaderName, ListenerId, Message, Method, Via, host_ip};
+
+impl Proxy {
+    /// Forwards a request to the first target and forgets it. `false`, and nothing sent, if the target's address is
+    /// not known yet or can't be reached: that takes state.
+    pub fn forward_stateless(
+        &mut self,
+        turn: &mut Turn<'_>,
+        forwarding: &Forwarding<'_>,
+        set: &TargetSet,
+    ) -> bool {
+        let Some(target) = set.targets().first() else { return false };
+        let NextHop::Hop(hop) = target.next_hop else { return false };
+        let rules = Rules {
+            key: &self.key,
+            listeners: &self.listeners,
+            record_route: self.config.record_route,
+            max_forwards: self.config.max_forwards,
+        };
+        let (key, edits) = (&self.key, &mut self.edits);
+        let (request, from) = (&forwarding.request, forwarding.hop.listener);
+        turn.out.write(hop, |out| {
+            forward::write_request(rules, edits, forwarding, set, target, hop, out, |out, loop_hash| {
+                branch::write_stateless(key, from, request, loop_hash, out);
+            });
+        });
+        self.counters.forwarded_stateless += 1;
+        true
+    }
+
+    /// Sends a response on to the Via below ours if our branch says that we signed that very Via; else it is a stray.
+    pub(crate) fn forward_response_stateless(&mut self, turn: &mut Turn<'_>, response: &Message<'_>) {
+        let below = response.values(HeaderName::Via).nth(1).and_then(|value| Via::parse(value.bytes));
+        let checked = below.and_then(|below| {
+            let branch = response.via().branch?;
+            branch::check_stateless(&self.key, branch, &below).map(|listener| (below, listener))
+        });
+        let Some((below, listener)) = checked else {
+            self.counters.responses_stray += 1;
+            return;
+        };
+        self.send_upstream(turn, response, &below, listener);
+    }
+
+    /// A 2xx to an INVITE whose context is gone: it goes upstream by its Via alone (§16.7 step 5, RFC 6026 §7.2).
+    pub(crate) fn forward_stray_success(&mut self, turn: &mut Turn<'_>, response: &Message<'_>) {
+        let below = response.values(HeaderName::Via).nth(1).and_then(|value| Via::parse(value.bytes));
+        match below.filter(|_| response.method() == Method::Invite) {
+            Some(below) => self.send_upstream(turn, response, &below, ListenerId::default()),
+            None => self.counters.responses_stray += 1,
+        }
+    }
+
+    fn send_upstream(
+        &mut self,
+        turn: &mut Turn<'_>,
+        response: &Message<'_>,
+        below: &Via<'_>,
+        listener: ListenerId,
+    ) {
+        let transport = below.transport();
+        let hop = transport.and_then(|transport| upstream_of(below).map(|peer| (transport, peer)));
+        let Some((transport, peer)) = hop else {
+            self.counters.responses_stray += 1;
+            return;
+        };
+        let NextHop::Hop(hop) = hop_to(transport, peer, &self.listeners, listener) else {
+            self.counters.responses_stray += 1;
+            return;
+        };
+        self.edits.clear();
+        self.edits.pop_values(response, HeaderName::Via, 1);
+        self.edits.regularise(response);
+        let edits = &mut self.edits;
+        turn.out.write(hop, |out| edits.write(response, out));
+        self.counters.responses_forwarded += 1;
+    }
+}
+
+/// Where a response goes by its Via alone (RFC 3261 §18.2.2): what was noted when the request came, else `sent-by`.
+///
+/// A name in `sent-by` always has `received` beside it, since we wrote it there.
+fn upstream_of(via: &Via<'_>) -> Option<SocketAddr> {
+    let ip = via.received_ip().or_else(|| host_ip(via.host))?;
+    let sent_by_port = via.port.or_else(|| via.transport().map(|transport| transport.default_port()))?;
+    Some(SocketAddr::new(ip, via.rport.flatten().unwrap_or(sent_by_port)))
+}
