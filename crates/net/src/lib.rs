@@ -9,6 +9,7 @@
 //! Left out: framing of streams, which comes with them; `io_uring`, which measured within the noise of this design.
 
 mod arena;
+mod bpf;
 mod counts;
 mod error_queue;
 mod errors;
@@ -18,11 +19,15 @@ mod net;
 mod poll;
 mod send;
 mod socket;
+mod steer;
 mod sys;
 
 pub use arena::{Batch, Datagram};
+pub use bpf::{SteerError, steer_in_kernel};
 pub use counts::Counts;
 pub use errors::{Cause, TransportError};
 pub use net::{Net, NetOptions};
 pub use poll::Waker;
 pub use socket::{UdpOptions, UdpSocket};
+pub use steer::{Steering, call_id};
+pub use sys::thread_processor_time;
