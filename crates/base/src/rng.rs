@@ -178,9 +178,13 @@ mod tests {
         }
         assert!(faces.iter().all(|&count| count.abs_diff(10_000) < 548), "{faces:?}");
         assert_eq!((rng.below(0), rng.below(1)), (0, 0));
-        // A bound just above half the range is where rejection matters most.
-        let bound = (1 << 63) + 1;
-        assert!((0..1000).all(|_| rng.below(bound) < bound));
+        // Below three quarters of 2^64, multiples of 3 would come up half of the time without the rejection: of
+        // 30,000 draws 10,000 are expected, with a deviation of 82.
+        let bound = 3 << 62;
+        let draws: Vec<u64> = (0..30_000).map(|_| rng.below(bound)).collect();
+        assert!(draws.iter().all(|&draw| draw < bound));
+        let multiples = draws.iter().filter(|&draw| draw % 3 == 0).count();
+        assert!(multiples.abs_diff(10_000) < 492, "{multiples}");
     }
 
     /// The mean of n exponential variates deviates by mean/√n: 100 000 draws stay within 2 % (six deviations).
