@@ -446,6 +446,12 @@ impl Layer {
         &self.shared.counters
     }
 
+    /// Octets that a client transaction keeps.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self, client: ClientId) -> usize {
+        self.clients.get(client.0).and_then(|c| c.core().kept.as_ref()).map_or(0, |kept| kept.len())
+    }
+
     /// Takes a server transaction out if it has ended.
     fn reap_server(&mut self, now: Instant, key: Key) {
         if !self.servers.get(key).is_some_and(Server::is_terminated) {

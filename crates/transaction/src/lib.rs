@@ -43,3 +43,8 @@ pub use response_hop::response_hop;
 pub use server::ServerId;
 pub use tandem_base::Full;
 pub use timer::Timer;
+
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod tests;
