@@ -113,12 +113,57 @@ static __always_inline __u32 end_of_name(const struct window *window, __u32 at)
 	return 0;
 }
 
+/* What the search for the header field knows. */
+struct search {
+	struct window *window;
+	__u32 length;
+	__u32 at;   /* where to go on */
+	__u32 name; /* where the name ends, once it is found */
+};
+
+/* Goes on to the next line, eight bytes at a time, and looks at its name; ends the search with 1. */
+static long next_line(__u32 step, struct search *search)
+{
+	const __u64 ones = 0x0101010101010101ULL, newlines = 0x0a0a0a0a0a0a0a0aULL;
+	struct window *window = search->window;
+	__u32 at = search->at & (WINDOW - 1), line = 0, name;
+
+	for (__u32 ahead = 0; ahead < ID_MAX; ahead += 8) {
+		__u64 bytes = *(__u64 *)(window->bytes + at + ahead) ^ newlines;
+		__u64 found = (bytes - ones) & ~bytes & (ones << 7);
+
+		if (found) {
+			/* The lowest mark is true; below it lie as many whole bytes as stand before the newline. */
+			line = at + ahead + ((((found & -found) - 1) & ones) * ones >> 56);
+			break;
+		}
+	}
+	if (!line) {
+		if (at + ID_MAX >= search->length)
+			return 1;
+		search->at = forget(window, at + ID_MAX);
+		return 0;
+	}
+	if (line >= search->length)
+		return 1;
+	line = forget(window, line);
+	if (window->bytes[line] == '\r' || window->bytes[line] == '\n')
+		return 1; /* the empty line */
+	name = end_of_name(window, line);
+	if (name && (window->bytes[name] == ':' || is_blank(window->bytes[name]))) {
+		search->name = name;
+		return 1;
+	}
+	search->at = line;
+	return 0;
+}
+
 SEC("sk_reuseport")
 int steer(struct sk_reuseport_md *ctx)
 {
-	const __u64 ones = 0x0101010101010101ULL, newlines = 0x0a0a0a0a0a0a0a0aULL;
-	__u32 zero = 0, length = 0, at = 0, end;
+	__u32 zero = 0, length, at, end, owner;
 	struct window *window = bpf_map_lookup_elem(&windows, &zero);
+	struct search search = { .window = window };
 
 	if (!window || ctx->len <= UDP_HEADER)
 		return SK_PASS;
@@ -127,31 +172,12 @@ int steer(struct sk_reuseport_md *ctx)
 		length = WINDOW;
 	if (bpf_skb_load_bytes(ctx, UDP_HEADER, window->bytes, length))
 		return SK_PASS;
+	search.length = length;
+	bpf_loop(WINDOW / 8, next_line, &search, 0);
+	if (!search.name)
+		return SK_PASS;
 
-	/* Eight bytes at a time to the next line, then by the byte in the word that has its end. */
-	for (__u32 word = 0; word < WINDOW / 8; word++) {
-		__u64 bytes = *(__u64 *)(window->bytes + word * 8) ^ newlines;
-
-		if (word * 8 >= length)
-			return SK_PASS;
-		if (!((bytes - ones) & ~bytes & (ones << 7)))
-			continue;
-		for (__u32 byte = 0; byte < 8; byte++) {
-			__u32 line = word * 8 + byte + 1;
-
-			if (window->bytes[line - 1] != '\n')
-				continue;
-			if (line >= length || window->bytes[line] == '\r' || window->bytes[line] == '\n')
-				return SK_PASS; /* the empty line, or no more */
-			at = end_of_name(window, line);
-			if (at && (window->bytes[at] == ':' || is_blank(window->bytes[at])))
-				goto named;
-		}
-	}
-	return SK_PASS;
-
-named:
-	at = forget(window, at);
+	at = forget(window, search.name);
 	for (__u32 count = 0; count < 16 && is_blank(window->bytes[at & (WINDOW - 1)]); count++)
 		at++;
 	at = forget(window, at);
@@ -169,7 +195,7 @@ named:
 	if (end >= length || end <= at || end - at > ID_MAX || is_space(window->bytes[at]))
 		return SK_PASS;
 
-	__u32 owner = ((hash(window, at, end - at) >> 32) * shards) >> 32;
+	owner = ((hash(window, at, end - at) >> 32) * shards) >> 32;
 
 	/* Fails if that shard's socket is closed; then the kernel chooses among the others. */
 	bpf_sk_select_reuseport(ctx, &sockets, &owner, 0);
