@@ -55,7 +55,7 @@ help: ## Lists these targets.
 .PHONY: run
 run: build ## Builds and starts a node on loopback, ready for a first call. Ctrl-C ends it.
 	@mkdir -p $(RUN_DIR)
-	@cd $(RUN_DIR) && exec "$(CARGO_TARGET_DIR)/release/tandem" serve
+	@cd $(RUN_DIR) && exec "$(CARGO_TARGET_DIR)/release/tandem" serve --newcomer
 
 .PHONY: build
 build: setup ## Builds the release binary, target/release/tandem.

@@ -1,8 +1,9 @@
 //! The node: a configuration, `tandem serve`, and its users by `tandem ctl`.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::subject::{DOMAIN, Mode, Setup};
@@ -29,7 +30,7 @@ impl Tandem {
         });
         running.wait_until("it answers OPTIONS", Duration::from_secs(20), |_| crate::sipp::answers(addr));
         for (user, password) in users {
-            ctl(&binary, &dir, &["users", "add", &format!("{user}@{DOMAIN}"), "--password", password]);
+            add_user(&binary, &dir, &format!("{user}@{DOMAIN}"), password);
         }
         Self { addr, _port: port, _admin: admin, _running: running }
     }
@@ -49,14 +50,23 @@ fn config(addr: SocketAddr, admin: SocketAddr, setup: &Setup) -> String {
     )
 }
 
-/// `tandem ctl`, from the directory the node was started in, where its socket is.
-fn ctl(binary: &Path, dir: &Path, args: &[&str]) {
-    let output = Command::new(binary).arg("ctl").args(args).current_dir(dir).output();
-    let output = output.expect("the node's binary starts");
+/// Adds a user, from the directory the node was started in, where its socket is.
+fn add_user(binary: &Path, dir: &Path, user: &str, password: &str) {
+    let mut ctl = Command::new(binary)
+        .args(["ctl", "users", "add", user, "--password-stdin"])
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the node's binary starts");
+    let mut stdin = ctl.stdin.take().expect("just made");
+    stdin.write_all(format!("{password}\n").as_bytes()).expect("tandem ctl reads the password");
+    drop(stdin);
+    let output = ctl.wait_with_output().expect("tandem ctl is our child");
     assert!(
         output.status.success(),
-        "tandem ctl {}: {}{}",
-        args.join(" "),
+        "tandem ctl users add {user}: {}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
