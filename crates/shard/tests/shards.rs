@@ -118,7 +118,7 @@ impl Bench {
     }
 
     fn address(&self) -> SocketAddr {
-        self.running.addresses[0].1
+        self.running.addresses.first().unwrap().1
     }
 
     fn order(&self, shard: usize, order: Order) {
@@ -325,6 +325,9 @@ fn a_panic_ends_its_shard_with_the_message_and_the_others_go_on() {
     let peer = peer();
     for call in 0..100 {
         peer.send_to(&message(call), bench.address()).unwrap();
+    }
+    while bench.sum(|shard| shard.received) < 100 {
+        std::thread::sleep(Duration::from_millis(5));
     }
     bench.order(1, Order::Say(3));
     let mut got = 0;
