@@ -1,5 +1,7 @@
 //! What we say ourselves: answers without a transaction where repeating them is harmless, and through one where not.
 
+use core::time::Duration;
+
 use tandem_base::Instant;
 use tandem_proxy::Rejection;
 use tandem_sip::{Hop, Message, Outbox, ParseError, Reply, write_number};
@@ -120,6 +122,13 @@ impl Node {
         Refused { status: rejection.status, reason: rejection.reason, tag, headers }
     }
 
+    /// Tells a source that guessed too often when it may try again; whether this guess was right stays unsaid.
+    pub(crate) fn answer_busy(&mut self, hop: Hop, message: &Message<'_>, wait: Duration, out: &mut Outbox) {
+        let mut headers = Vec::new();
+        write_retry_after(wait.as_secs() + 1, &mut headers);
+        self.answer(hop, message, 503, &headers, out);
+    }
+
     /// OPTIONS to the node itself (§11.2): 503 while draining, so that balancers look elsewhere.
     pub(crate) fn answer_options(
         &mut self,
@@ -171,10 +180,14 @@ impl Node {
     /// A Retry-After line whose time is spread, so that those refused together do not come back together.
     pub(crate) fn write_retry_after(&mut self, out: &mut Vec<u8>) {
         let base = RETRY_AFTER.as_secs();
-        out.extend_from_slice(b"Retry-After: ");
-        write_number(out, base + self.rng.below(base + 1));
-        out.extend_from_slice(b"\r\n");
+        write_retry_after(base + self.rng.below(base + 1), out);
     }
+}
+
+fn write_retry_after(secs: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Retry-After: ");
+    write_number(out, secs);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn hex64(value: u64) -> [u8; 16] {

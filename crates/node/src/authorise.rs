@@ -76,7 +76,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// 400 for credentials that can't be read, 403 for a user who acts for somebody else.
+    /// 403 for a user who acts for somebody else.
     pub(crate) fn check_credentials(
         &mut self,
         request: &Request<'_>,
@@ -91,17 +91,21 @@ impl Node {
         let realm = self.realm();
         let mut stale = false;
         for field in message.fields(header) {
+            // Basic, or the credentials of another proxy's realm, may stand beside ours and need not be our kind.
             let Ok(credentials) = Credentials::parse(field.value) else {
                 self.counters.auth_malformed += 1;
-                return Err(Rejection::because(400, "Malformed Credentials"));
+                continue;
             };
             if !credentials.realm.is(&realm) {
                 continue;
             }
             let source = source_prefix(request.hop.peer.ip());
-            if self.guesses.allow(request.now, &source, &self.aor) != Verdict::Evaluate {
+            let mut guessed = Vec::new();
+            credentials.write_aor(&mut guessed);
+            if let Verdict::Wait(wait) = self.guesses.allow(request.now, &source, &guessed) {
                 self.counters.auth_throttled += 1;
-                break;
+                self.answer_busy(request.hop, message, wait, out);
+                return Ok(Standing::Challenged);
             }
             let shared = &self.shared;
             let asked = tandem_auth::Request {
@@ -116,7 +120,7 @@ impl Node {
                 &shared.users,
                 &shared.nonce_counts,
             );
-            self.guesses.note(request.now, &source, &self.aor, outcome);
+            self.guesses.note(request.now, &source, &guessed, outcome);
             match outcome {
                 Outcome::Accepted => {
                     self.counters.auth_accepted += 1;

@@ -4,6 +4,9 @@ use tandem_sip::{Method, ParseError};
 
 use crate::Node;
 
+/// What is called with each counter's name, labels and value.
+pub type Each<'a> = dyn FnMut(&'static str, &[(&'static str, &str)], u64) + 'a;
+
 /// Counters since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -71,14 +74,11 @@ impl Counters {
     }
 
     pub(crate) fn drop_unreadable(&mut self, error: ParseError) {
-        match error {
-            ParseError::KeepAlive => self.keep_alives += 1,
-            _ => self.unreadable += 1,
+        if error == ParseError::KeepAlive {
+            self.keep_alives += 1;
+        } else {
+            self.unreadable += 1;
         }
-    }
-
-    pub(crate) fn count_defect(&mut self, _defect: ParseError) {
-        self.malformed += 1;
     }
 }
 
@@ -89,7 +89,7 @@ fn count_class(classes: &mut [u64; 6], status: u16) {
     }
 }
 
-pub(crate) fn report(node: &Node, each: &mut dyn FnMut(&'static str, &[(&'static str, &str)], u64)) {
+pub(crate) fn report(node: &Node, each: &mut Each<'_>) {
     let counters = &node.counters;
     for (method, count) in Method::KNOWN.iter().chain([&Method::Other]).zip(counters.requests) {
         each("tandem_sip_requests_received_total", &[("method", method.as_str())], count);

@@ -28,7 +28,7 @@ use tandem_sip::{Index, Outbox};
 use tandem_transaction::Layer;
 
 pub use config::{Auth, Challenge, Config, Durability, Mode, Network};
-pub use counters::Counters;
+pub use counters::{Counters, Each};
 pub use domains::Domains;
 pub use shared::Shared;
 pub use tandem_proxy::{Listener, Listeners};
@@ -113,7 +113,7 @@ impl Node {
     pub fn new(config: Arc<Config>, shared: Arc<Shared>, key: &HashKey, seed: u64) -> Self {
         let mut rng = Rng::from_seed(seed);
         let local = HashKey::from_rng(&mut rng);
-        let layer = Layer::new(config.transaction.clone(), local, rng.fork());
+        let layer = Layer::new(config.transaction, local, rng.fork());
         let proxy = Proxy::new(config.proxy.clone(), config.listeners.clone(), *key, rng.fork());
         let pending = Pool::new(config.persist_in_flight_max);
         let guesses = tandem_auth::Guesses::new(&local, config.auth.guesses);
@@ -219,7 +219,7 @@ impl Node {
     }
 
     /// Writes every counter of this shard as `name`, labels and value, for whoever exports them.
-    pub fn report(&self, each: &mut dyn FnMut(&'static str, &[(&'static str, &str)], u64)) {
+    pub fn report(&self, each: &mut Each<'_>) {
         counters::report(self, each);
     }
 }

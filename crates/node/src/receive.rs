@@ -35,7 +35,7 @@ impl Node {
 
     fn receive_request(&mut self, now: Instant, hop: Hop, request: &Message<'_>, out: &mut Outbox) {
         if let Some(defect) = request.defect() {
-            self.counters.count_defect(defect);
+            self.counters.malformed += 1;
             // An ACK is never answered, and what does not know its own method could be one.
             if request.method() != Method::Ack && defect != ParseError::MethodMismatch
                 || defect == ParseError::MethodMismatch && request.cseq().method != Method::Ack

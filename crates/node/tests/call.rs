@@ -1,4 +1,5 @@
 //! A whole call through one node, message by message.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl Bench {
         config.auth.challenge = Challenge::Never;
         let key = HashKey::from_bytes([7; 16]);
         let shared = Shared {
-            locations: Locations::new(key, 1000),
+            locations: Arc::new(Locations::new(key, 1000)),
             users: Users::new(&key, 10),
             challenger: Challenger::new(&key, ChallengerConfig::default()),
             nonce_counts: NonceCounts::new(&key, 1024, 0),

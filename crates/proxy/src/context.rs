@@ -6,7 +6,7 @@ use tandem_sip::{HeaderName, Hop, Index, Limits, Message, Method, NameAddr, Repl
 use tandem_transaction::{ClientId, Event as LayerEvent, ServerId};
 
 use crate::best::Best;
-use crate::forward::{self, Forwarding, Rules};
+use crate::forward::{self, Forwarding, Leg, Rules};
 use crate::targets::{NextHop, TargetSet, hop_to};
 use crate::{Event, Fork, Proxy, Rejection, Turn};
 
@@ -193,10 +193,10 @@ impl Proxy {
                         port,
                         transport,
                     }),
-                    Err(_) => self.fail_branch(turn, key, branch, 503),
+                    Err(_) => self.fail_branch(key, branch, 503),
                 }
             }
-            NextHop::Unreachable => self.fail_branch(turn, key, branch, 503),
+            NextHop::Unreachable => self.fail_branch(key, branch, 503),
         }
     }
 
@@ -213,6 +213,7 @@ impl Proxy {
     ) {
         let Some(target) = set.targets().get(index) else { return };
         let method = forwarding.request.method();
+        let leg = Leg { set, target, hop };
         let rules = Rules {
             key: &self.key,
             listeners: &self.listeners,
@@ -221,14 +222,14 @@ impl Proxy {
         };
         let edits = &mut self.edits;
         let opened = turn.layer.open_client(turn.now, method, hop, key.to_bits(), turn.out, |out, prefix| {
-            forward::write_request(rules, edits, forwarding, set, target, hop, out, |out, loop_hash| {
+            forward::write_request(rules, edits, forwarding, leg, out, |out, loop_hash| {
                 out.extend_from_slice(prefix);
                 out.push(b'.');
                 out.extend_from_slice(&loop_hash);
             });
         });
         let Ok(client) = opened else {
-            self.fail_branch(turn, key, branch, 503);
+            self.fail_branch(key, branch, 503);
             return;
         };
         self.counters.forwarded_stateful += 1;
@@ -267,7 +268,7 @@ impl Proxy {
             branch.alternates = alternates;
         }
         if !self.try_alternate(turn, key, branch) {
-            self.fail_branch(turn, key, branch, 503);
+            self.fail_branch(key, branch, 503);
         }
         self.conclude(turn, key);
     }
@@ -306,12 +307,11 @@ impl Proxy {
     }
 
     /// Ends a branch as if it had been answered with `status` (§16.7, §16.8, §16.9).
-    fn fail_branch(&mut self, turn: &mut Turn<'_>, key: Key, branch: usize, status: u16) {
+    fn fail_branch(&mut self, key: Key, branch: usize, status: u16) {
         self.complete(key, branch);
         if let Some(context) = self.contexts.get_mut(key) {
             context.best.note_own(status);
         }
-        let _ = turn;
     }
 
     fn complete(&mut self, key: Key, branch: usize) {
@@ -458,12 +458,12 @@ impl Proxy {
         }
         let mut index = Index::new();
         let Ok(request) = Message::parse(&context.request, &mut index, &Limits::unbounded()) else { return };
-        let tag = self.to_tag();
+        let tag = self.new_tag();
         let reply = Reply::new(status, context.hop.peer, &tag);
         turn.layer.respond(turn.now, context.server, status, |out| reply.write(&request, out), turn.out);
     }
 
-    pub(crate) fn to_tag(&mut self) -> [u8; 16] {
+    pub(crate) fn new_tag(&mut self) -> [u8; 16] {
         crate::branch::hex64(self.rng.next_u64())
     }
 
@@ -521,7 +521,7 @@ impl Proxy {
         }
         self.complete(key, branch);
         if !self.try_alternate(turn, key, branch) {
-            self.fail_branch(turn, key, branch, status);
+            self.fail_branch(key, branch, status);
         }
         self.conclude(turn, key);
     }
@@ -542,7 +542,7 @@ impl Proxy {
                 }
                 BranchState::Calling(client) => {
                     turn.layer.cancel(turn.now, client, turn.out);
-                    self.fail_branch(turn, timer.context, index, 408);
+                    self.fail_branch(timer.context, index, 408);
                     self.conclude(turn, timer.context);
                 }
                 BranchState::Resolving | BranchState::Completed => {}

@@ -29,6 +29,14 @@ pub(crate) struct Rules<'a> {
     pub(crate) max_forwards: u8,
 }
 
+/// Where one copy of a request goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Leg<'a> {
+    pub(crate) set: &'a TargetSet,
+    pub(crate) target: &'a Target,
+    pub(crate) hop: Hop,
+}
+
 /// Writes the copy of a request that goes to one target (§16.6 steps 1 to 8).
 ///
 /// `write_branch` writes our branch, whose loop part is handed to it.
@@ -36,13 +44,12 @@ pub(crate) fn write_request(
     rules: Rules<'_>,
     edits: &mut Edits,
     forwarding: &Forwarding<'_>,
-    set: &TargetSet,
-    target: &Target,
-    hop: Hop,
+    leg: Leg<'_>,
     out: &mut Vec<u8>,
     write_branch: impl FnOnce(&mut Vec<u8>, [u8; 16]),
 ) {
     let Forwarding { request, hop: from, routed, .. } = forwarding;
+    let Leg { set, target, hop } = leg;
     edits.clear();
     let uri = set.uri(target);
     // Step 3: Max-Forwards. `validate` refused 0 and what is no number.
@@ -60,11 +67,11 @@ pub(crate) fn write_request(
     edit_route(edits, request, routed, uri, set.route(target));
     // The Via that came: where it came from (§18.2.1).
     let via = request.via();
-    if via.rport.is_some() || via.received.is_some() || tandem_sip::host_ip(via.host) != Some(from.peer.ip())
+    let is_elsewhere = tandem_sip::host_ip(via.host) != Some(from.peer.ip());
+    if (via.rport.is_some() || via.received.is_some() || is_elsewhere)
+        && let Some(value) = request.values(HeaderName::Via).next()
     {
-        if let Some(value) = request.values(HeaderName::Via).next() {
-            edits.replace(value.span, |out| write_via_received(out, value.bytes, via, from.peer));
-        }
+        edits.replace(value.span, |out| write_via_received(out, value.bytes, via, from.peer));
     }
     if forwarding.strip_credentials {
         edits.remove_all(request, HeaderName::ProxyAuthorization);

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use crate::forward::{self, Forwarding, Rules};
+use crate::forward::{self, Forwarding, Leg, Rules};
 use crate::targets::{NextHop, TargetSet, hop_to};
 use crate::{Proxy, Turn, branch};
 use tandem_sip::{HeaderName, ListenerId, Message, Method, Via, host_ip};
@@ -27,9 +27,16 @@ impl Proxy {
         let (key, edits) = (&self.key, &mut self.edits);
         let (request, from) = (&forwarding.request, forwarding.hop.listener);
         turn.out.write(hop, |out| {
-            forward::write_request(rules, edits, forwarding, set, target, hop, out, |out, loop_hash| {
-                branch::write_stateless(key, from, request, loop_hash, out);
-            });
+            forward::write_request(
+                rules,
+                edits,
+                forwarding,
+                Leg { set, target, hop },
+                out,
+                |out, loop_hash| {
+                    branch::write_stateless(key, from, request, loop_hash, out);
+                },
+            );
         });
         self.counters.forwarded_stateless += 1;
         true
