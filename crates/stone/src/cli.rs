@@ -1,0 +1,87 @@
+//! The command line of the load tool: `stone WORKLOAD ...`, the two ends alone, the bars.
+
+mod args;
+mod bars;
+mod load;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+pub use args::LoadArgs;
+pub use bars::{ForwarderArgs, ReflectorArgs};
+
+use crate::error::StoneError;
+use crate::load::Workload;
+use crate::run::Roles;
+
+/// Exit code of a run that says nothing about the target.
+const VOID: u8 = 3;
+/// Exit code of a run that could not begin or go on.
+const FAILED: u8 = 2;
+
+/// What the load tool does.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Stone {
+    /// Registered users call each other through the target: INVITE, 180, 200, ACK, BYE, 200 (SIPstone's Proxy 200).
+    Proxy200(LoadArgs),
+    /// Calls whose Request-URI names the answering end (SIPstone's outbound proxy test; also for `stone forwarder`).
+    Outbound(LoadArgs),
+    /// INVITEs that the target answers with 3xx (SIPstone's redirect test).
+    Redirect(LoadArgs),
+    /// Registrations; with --password, through a challenge. First-time, or refreshes after --register-first.
+    Register(LoadArgs),
+    /// OPTIONS to the target.
+    Options(LoadArgs),
+    /// Instant messages to registered users (RFC 3428).
+    Message(LoadArgs),
+    /// Subscriptions to presence (RFC 6665).
+    Subscribe(LoadArgs),
+    /// Publications of presence (RFC 3903).
+    Publish(LoadArgs),
+    /// Several workloads at once, by weight: --mix proxy200:3,register:1.
+    Mix(LoadArgs),
+    /// Calls that last: ramp, hold times normal 60 s / 30 s, 10 min warm-up, 3 min run.
+    UacCall(LoadArgs),
+    /// Only the calling end; who answers is someone else.
+    Uac(LoadArgs),
+    /// Only the answering end, until it is interrupted or for --for.
+    Uas(LoadArgs),
+    /// The bare forwarder: 6 datagrams in, 6 out, per call. The bar for proxies.
+    Forwarder(ForwarderArgs),
+    /// The bare reflector: a 200 for every request. The bar for registrars.
+    Reflector(ReflectorArgs),
+}
+
+/// Does it; prints to standard output and, where something is wrong, one line to standard error.
+#[must_use]
+pub fn run(stone: Stone) -> ExitCode {
+    let done = match stone {
+        Stone::Proxy200(args) => load::run(&args, Some(Workload::Proxy200), Roles::Both),
+        Stone::Outbound(args) => load::run(&args, Some(Workload::Outbound), Roles::Both),
+        Stone::Redirect(args) => load::run(&args, Some(Workload::Redirect), Roles::Both),
+        Stone::Register(args) => load::run(&args, Some(Workload::Register), Roles::Both),
+        Stone::Options(args) => load::run(&args, Some(Workload::Options), Roles::Both),
+        Stone::Message(args) => load::run(&args, Some(Workload::Message), Roles::Both),
+        Stone::Subscribe(args) => load::run(&args, Some(Workload::Subscribe), Roles::Both),
+        Stone::Publish(args) => load::run(&args, Some(Workload::Publish), Roles::Both),
+        Stone::Mix(args) => load::run(&args, None, Roles::Both),
+        Stone::UacCall(args) => load::run(&args.with_profile(), Some(Workload::Proxy200), Roles::Both),
+        Stone::Uac(args) => load::run(&args, Some(Workload::Proxy200), Roles::Caller),
+        Stone::Uas(args) => load::run(&args, Some(Workload::Proxy200), Roles::Callee),
+        Stone::Forwarder(args) => bars::forwarder(&args),
+        Stone::Reflector(args) => bars::reflector(&args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(VOID),
+        Err(error) => {
+            eprintln!("tandem stone: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Whether what was done stands.
+type Done = Result<bool, StoneError>;

@@ -1,0 +1,194 @@
+//! One thread of a load: its ends, its sockets, and the turn that joins them.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::mpsc::Sender;
+
+use tandem_base::Instant;
+use tandem_net::{Counts, Net};
+use tandem_sip::{ListenerId, Outbox};
+
+use crate::clock;
+use crate::error::StoneError;
+use crate::times::Second;
+use crate::uac::Uac;
+use crate::uas::Uas;
+
+/// The calling end's listener.
+pub(crate) const CALLER: ListenerId = ListenerId(0);
+/// The answering end's listener.
+pub(crate) const CALLEE: ListenerId = ListenerId(1);
+
+/// How often a quiet thread looks up.
+const IDLE: Duration = Duration::from_millis(50);
+/// How long the answering end stays after the calling end is done, for ACKs on their way.
+const AFTER: Duration = Duration::from_millis(200);
+
+/// What the threads of a run share.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Ends the run early: no more attempts.
+    pub stop: AtomicBool,
+    /// Threads that have registered their users.
+    pub(crate) ready: AtomicUsize,
+    /// When the load begins, in nanoseconds of [`clock::now`]; 0 while unknown.
+    pub(crate) begin: AtomicU64,
+    /// Threads whose calling end is done.
+    pub(crate) done: AtomicUsize,
+}
+
+/// One or both ends on one thread.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) uac: Option<Uac>,
+    pub(crate) uas: Option<Uas>,
+}
+
+/// One second of one thread.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    /// Whole seconds since the load began.
+    pub(crate) second: u64,
+    pub(crate) happened: Second,
+    pub(crate) open: u64,
+    /// CPU time used in it, in microseconds.
+    pub(crate) cpu_us: u64,
+}
+
+/// What is left when a thread is done.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) ends: Ends,
+    pub(crate) net: Counts,
+    /// CPU time from the first to the last intended start.
+    pub(crate) cpu: Duration,
+    /// How long that was.
+    pub(crate) on: Duration,
+}
+
+/// Runs one thread to its end. `threads` is how many of them begin together.
+pub(crate) fn drive(
+    mut ends: Ends,
+    mut net: Net,
+    control: &Control,
+    threads: usize,
+    samples: &Sender<Sample>,
+) -> Result<Finished, StoneError> {
+    let mut out = Outbox::new();
+    let mut begun: Option<(Instant, Duration)> = None;
+    let mut on: Option<(Duration, Duration)> = None;
+    let mut announced = false;
+    let mut done_at: Option<Instant> = None;
+    let mut give_up_at: Option<Instant> = None;
+    let mut series = Series::default();
+    loop {
+        let now = clock::now();
+        if let Some(uac) = &mut ends.uac {
+            if begun.is_none() && !uac.is_registering() {
+                if !announced {
+                    announced = true;
+                    control.ready.fetch_add(1, Ordering::AcqRel);
+                }
+                let begin = Instant::from_nanos(control.begin.load(Ordering::Acquire));
+                if begin > Instant::ZERO && now >= begin {
+                    uac.begin(begin);
+                    begun = Some((begin, clock::thread_cpu()));
+                    series.start(begin);
+                }
+            }
+            if control.stop.load(Ordering::Relaxed) && !uac.is_draining() {
+                uac.stop();
+            }
+            uac.tick(now, &mut out);
+            if let Some((begin, cpu)) = begun {
+                if on.is_none() && uac.is_draining() {
+                    on = Some((clock::thread_cpu().saturating_sub(cpu), now - begin));
+                    give_up_at = Some(now + uac.patience());
+                }
+                if done_at.is_none() && (uac.is_done() || give_up_at.is_some_and(|at| now >= at)) {
+                    done_at = Some(now);
+                    control.done.fetch_add(1, Ordering::AcqRel);
+                }
+                series.sample(now, uac, samples);
+            } else if control.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        if let Some(uas) = &mut ends.uas {
+            uas.tick(now, &mut out);
+        }
+        net.flush(&mut out);
+        let all_done = control.done.load(Ordering::Acquire) >= threads;
+        match (&ends.uac, done_at) {
+            (Some(_), Some(done)) if all_done && now - done >= AFTER => break,
+            (None, _) if control.stop.load(Ordering::Relaxed) => break,
+            (Some(_) | None, _) => {}
+        }
+        receive(&mut ends, &mut net, &mut out, now)?;
+    }
+    let (cpu, on) = on.unwrap_or_default();
+    Ok(Finished { ends, net: net.counts(), cpu, on })
+}
+
+/// Waits for datagrams or the next deadline and hands over what came.
+fn receive(ends: &mut Ends, net: &mut Net, out: &mut Outbox, now: Instant) -> Result<(), StoneError> {
+    let next = [ends.uac.as_ref().and_then(Uac::next), ends.uas.as_ref().and_then(Uas::next)]
+        .into_iter()
+        .flatten()
+        .min();
+    let sleep = next.map_or(IDLE, |next| (next - now).min(IDLE));
+    net.wait(Some(sleep)).map_err(|error| StoneError::socket("epoll", &error))?;
+    for error in net.errors() {
+        let kind = format!("network: {error:?}");
+        let kind =
+            kind.get(..kind.find(" message").unwrap_or(kind.len()).min(60)).unwrap_or("network").to_owned();
+        if let Some(uac) = &mut ends.uac {
+            uac.unexpected.count(&kind, b"");
+        } else if let Some(uas) = &mut ends.uas {
+            uas.unexpected.count(&kind, b"");
+        }
+    }
+    net.clear_errors();
+    let now = clock::now();
+    for datagram in net.batch() {
+        let peer = datagram.hop.peer;
+        match (&mut ends.uac, &mut ends.uas) {
+            (Some(uac), _) if datagram.hop.listener == CALLER => uac.receive(now, peer, datagram.bytes, out),
+            (_, Some(uas)) if datagram.hop.listener == CALLEE => uas.receive(now, peer, datagram.bytes, out),
+            (Some(_) | None, Some(_) | None) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a thread's time into seconds.
+#[derive(Debug, Default)]
+struct Series {
+    begin: Instant,
+    second: u64,
+    cpu: Duration,
+}
+
+impl Series {
+    fn start(&mut self, begin: Instant) {
+        self.begin = begin;
+        self.cpu = clock::thread_cpu();
+    }
+
+    fn sample(&mut self, now: Instant, uac: &mut Uac, samples: &Sender<Sample>) {
+        let second = (now - self.begin).as_secs();
+        if second == self.second {
+            return;
+        }
+        let cpu = clock::thread_cpu();
+        let sample = Sample {
+            second: self.second,
+            happened: core::mem::take(&mut uac.times.second),
+            open: u64::try_from(uac.attempts()).unwrap_or(u64::MAX),
+            cpu_us: u64::try_from(cpu.saturating_sub(self.cpu).as_micros()).unwrap_or(u64::MAX),
+        };
+        self.cpu = cpu;
+        self.second = second;
+        let _ = samples.send(sample); // nobody listens any more: nothing to tell
+    }
+}
