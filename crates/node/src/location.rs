@@ -29,6 +29,9 @@ impl Node {
         }
         // Step 5 before 3 and 4: the address-of-record says whose credentials are needed.
         let to = message.to().and_then(|to| to.uri()).ok_or(Rejection::because(400, "Malformed To"))?;
+        if !to.is_sip() {
+            return Err(Rejection::because(400, "Not A SIP Address-Of-Record"));
+        }
         if to.user.is_none() || !self.config.domains.write_aor(&to, &self.config.listeners, &mut self.aor) {
             return Err(Rejection::status(404));
         }
