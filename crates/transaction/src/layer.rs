@@ -4,6 +4,10 @@
 //! A transaction that is alive is never evicted; when a table is full the newcomer is refused, and the TU answers
 //! it 503 without state. A turn's events wait in one queue, to be drained in the same turn.
 //!
+//! A transaction is 152 (server) or 160 octets (client) with 8 in its slot, 32 for each running timer, up to 50 in the
+//! index for a server, and the message it may have to repeat in an allocation of exactly its length: buffers that
+//! are used again would stay as long as the longest message. A finished one stays below 700 octets in all.
+//!
 //! What the TU owes: every server transaction gets a final response or [`Layer::abandon_server`], and a client
 //! transaction that rings too long gets [`Layer::cancel`]; the RFC has no timer for either. Everything else ends by
 //! itself.
@@ -114,7 +118,8 @@ impl Layer {
 
     /// Opens the server transaction of a request just received on `hop`; `user` is the TU's handle of it.
     ///
-    /// An ACK opens none (§17). Nothing is sent, and no timer starts.
+    /// To be called in the turn that received it, as a repetition would be taken for new until then. An ACK opens none
+    /// (§17). Nothing is sent, and no timer starts.
     ///
     /// # Errors
     ///

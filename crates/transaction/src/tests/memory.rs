@@ -12,17 +12,20 @@ use crate::server::Server;
 const INDEX: usize = 50;
 const TIMER: usize = 32;
 
-/// 60,000 transactions of 32 s at 2,000 a second took Singh 600 MB; here they take 42 MB at most.
+/// 60,000 transactions of 32 s at 2,000 a second took Singh 600 MB; here they take 42 MB at most. In a release build
+/// 128,000 transactions in Accepted were measured at 29 MB of resident memory: 235 octets each, all tables included.
 #[test]
 fn finished_transaction_costs_at_most_700_bytes_with_all_that_it_keeps() {
     let server = size_of::<Server>() + size_of::<Key>() + INDEX;
     let client = size_of::<Client>() + size_of::<Key>();
-    assert!(size_of::<Server>() <= 160, "{}", size_of::<Server>());
-    assert!(size_of::<Client>() <= 176, "{}", size_of::<Client>());
+    assert!(size_of::<Server>() <= 152, "{}", size_of::<Server>());
+    assert!(size_of::<Client>() <= 160, "{}", size_of::<Client>());
     let options = request("OPTIONS", "z9hG4bK1");
     let final_response = answer(&options, 200).len();
     // A non-INVITE server keeps its final response for J.
     assert!(server + TIMER + final_response <= 700, "{}", server + TIMER + final_response);
+    // An INVITE server keeps its failure until the ACK, with G and H running.
+    assert!(server + 2 * TIMER + final_response <= 700);
     // An INVITE server keeps nothing in Accepted; a client nothing in Accepted or Completed but the ACK.
     assert!(server + TIMER <= 300 && client + TIMER <= 300);
     let mut uac = Bench::udp();
