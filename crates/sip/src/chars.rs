@@ -14,7 +14,8 @@ pub(crate) const URI_PARAM: u16 = 1 << 4;
 pub(crate) const URI_HEADER: u16 = 1 << 5;
 /// A host name: letters, digits, `-`, `.`, and `_`, which no grammar allows and many private names hold.
 pub(crate) const HOST: u16 = 1 << 6;
-/// An unquoted parameter value: `token`, `host`, and whatever else visible that ends no value.
+/// An unquoted parameter value: `token`, `host`, and whatever else visible that ends no value. Without `@`, so that
+/// `sip:a;b=c@d` outside angle brackets is not read as two things.
 ///
 /// Interop: base64 padding and slashes in tags are common.
 pub(crate) const VALUE: u16 = 1 << 7;
@@ -60,7 +61,7 @@ const fn classes() -> [u16; 256] {
         if alnum || matches!(b, b'-' | b'.' | b'_') {
             class |= HOST;
         }
-        if b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b',' | b';') {
+        if b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b',' | b';' | b'@') {
             class |= VALUE;
         }
         if b > b' ' && b != 0x7F && !matches!(b, b'"' | b'<' | b'>') {

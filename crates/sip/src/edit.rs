@@ -135,6 +135,8 @@ impl Edits {
             at = start + place(len);
             rest = tail.get(len..).unwrap_or_default();
         }
+        let line_break = field.line.end.saturating_sub(2).max(field.value_span.end);
+        self.replace_unless_touched(Span { start: field.value_span.end, end: line_break }, b"", earlier);
     }
 
     fn replace_unless_touched(&mut self, cut: Span, by: &[u8], earlier: usize) {
@@ -165,7 +167,11 @@ impl Edits {
 }
 
 /// Writes a value with each fold as one space.
-fn write_unfolded(out: &mut Vec<u8>, value: &[u8]) {
+pub(crate) fn write_unfolded(out: &mut Vec<u8>, value: &[u8]) {
+    if memchr::memchr(b'\r', value).is_none() {
+        out.extend_from_slice(value);
+        return;
+    }
     let mut in_fold = false;
     for &b in value {
         match b {

@@ -1,7 +1,7 @@
 //! `name-addr` and `addr-spec` with parameters: From, To, Contact, Route, Record-Route, Path (RFC 3261 §20.10).
 
 use crate::Uri;
-use crate::chars::{self, TOKEN};
+use crate::chars::{self, REQUEST_URI, TOKEN};
 use crate::params::{Param, Params};
 
 /// A display name, a URI and the header field's own parameters.
@@ -43,7 +43,11 @@ impl<'a> NameAddr<'a> {
         if params.first() == Some(&b'?') {
             return None;
         }
-        Self::checked(&[], chars::trim_end(uri), Params::new(params))
+        let uri = chars::trim_end(uri);
+        if !chars::all(uri, REQUEST_URI) {
+            return None;
+        }
+        Self::checked(&[], uri, Params::new(params))
     }
 
     fn checked(display: &'a [u8], uri_bytes: &'a [u8], params: Params<'a>) -> Option<Self> {

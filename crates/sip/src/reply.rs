@@ -2,7 +2,8 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use crate::{HeaderName, Message, Via};
+use crate::edit::write_unfolded;
+use crate::{HeaderName, Message, Via, chars};
 
 /// An answer to a request: Via, From, To, Call-ID and CSeq are the request's (RFC 3261 §8.2.6.2).
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +43,9 @@ impl<'a> Reply<'a> {
                 (Some(source), Some(first)) if top => {
                     write_via_received(out, first.bytes, request.via(), source);
                     let behind = (first.span.end - field.value_span.start) as usize;
-                    out.extend_from_slice(field.value.get(behind..).unwrap_or_default());
+                    write_unfolded(out, field.value.get(behind..).unwrap_or_default());
                 }
-                _ => out.extend_from_slice(field.value),
+                _ => write_unfolded(out, field.value),
             }
             out.extend_from_slice(b"\r\n");
             top = false;
@@ -56,7 +57,7 @@ impl<'a> Reply<'a> {
             let Some(value) = request.header(name) else { continue };
             out.extend_from_slice(name.as_str().as_bytes());
             out.extend_from_slice(b": ");
-            out.extend_from_slice(value);
+            write_unfolded(out, value);
             if name == HeaderName::To
                 && let Some(tag) = self.to_tag
                 && request.to().is_none_or(|to| to.tag().is_none())
@@ -82,11 +83,11 @@ pub fn write_via_received(out: &mut Vec<u8>, value: &[u8], via: &Via<'_>, source
     let ip = source.ip().to_canonical();
     let needs_received = via.rport.is_some() || crate::host_ip(via.host) != Some(ip);
     if via.received.is_none() && via.rport.is_none() {
-        out.extend_from_slice(value);
+        write_unfolded(out, value);
     } else {
         let params = via.params().bytes();
         let before = value.len().checked_sub(params.len()).and_then(|len| value.get(..len));
-        out.extend_from_slice(before.unwrap_or(value));
+        write_unfolded(out, chars::trim_end(before.unwrap_or(value)));
         for param in via.params() {
             if param.name.eq_ignore_ascii_case(b"received") || param.name.eq_ignore_ascii_case(b"rport") {
                 continue;
@@ -95,7 +96,7 @@ pub fn write_via_received(out: &mut Vec<u8>, value: &[u8], via: &Via<'_>, source
             out.extend_from_slice(param.name);
             if let Some(value) = param.value {
                 out.push(b'=');
-                out.extend_from_slice(value);
+                write_unfolded(out, value);
             }
         }
     }

@@ -356,8 +356,10 @@ impl Iterator for Escaped<'_> {
 
 /// Whether each of `left`'s parameters agrees with `right` (§19.1.4): those in both must be equal; `user`, `ttl`,
 /// `method`, `maddr` and `transport` must be in both or neither.
+///
+/// Of a name that stands twice, which it must not (§19.1.1), the first counts, as it does everywhere else.
 fn params_match<'a>(left: Params<'a>, right: Params<'a>) -> bool {
-    for param in left {
+    for param in left.filter_map(|p| left.named(p.name)) {
         match right.named(param.name) {
             Some(twin) => {
                 if !same_unescaped(param.value.unwrap_or_default(), twin.value.unwrap_or_default(), true) {
@@ -391,7 +393,9 @@ fn same_tel(a: &Uri<'_>, b: &Uri<'_>) -> bool {
         }
     }
     fn covers(a: &Uri<'_>, b: &Uri<'_>) -> bool {
-        a.params().all(|param| b.params().named(param.name).is_some_and(|twin| same_value(param, twin)))
+        let params = a.params();
+        let mut first = params.filter_map(|param| params.named(param.name));
+        first.all(|param| b.params().named(param.name).is_some_and(|twin| same_value(param, twin)))
     }
     let number = |uri: &Uri<'_>| uri.opaque.len() - uri.params.len();
     let (a_number, b_number) = (a.opaque.get(..number(a)), b.opaque.get(..number(b)));
@@ -402,18 +406,18 @@ fn same_tel(a: &Uri<'_>, b: &Uri<'_>) -> bool {
         && covers(b, a)
 }
 
+/// Whether every header field of each stands in the other (§19.1.4).
 fn same_headers(a: &[u8], b: &[u8]) -> bool {
-    if a == b {
-        return true;
-    }
-    let count = |text: &[u8]| text.split(|&x| x == b'&').filter(|h| !h.is_empty()).count();
-    let split = |header: &[u8]| memchr::memchr(b'=', header).map_or(header.len(), |at| at);
-    count(a) == count(b)
-        && a.split(|&x| x == b'&').all(|ha| {
-            b.split(|&x| x == b'&').any(|hb| {
-                let (na, va) = ha.split_at_checked(split(ha)).unwrap_or_default();
-                let (nb, vb) = hb.split_at_checked(split(hb)).unwrap_or_default();
-                same_unescaped(na, nb, true) && same_unescaped(va, vb, false)
-            })
+    fn parts(headers: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+        headers.split(|&x| x == b'&').map(|header| {
+            let end = memchr::memchr(b'=', header).unwrap_or(header.len());
+            header.split_at_checked(end).unwrap_or_default()
         })
+    }
+    let covers = |a, b| {
+        parts(a).all(|(name, value)| {
+            parts(b).any(|(n, v)| same_unescaped(name, n, true) && same_unescaped(value, v, false))
+        })
+    };
+    a == b || (covers(a, b) && covers(b, a) && parts(a).count() == parts(b).count())
 }
