@@ -12,24 +12,20 @@
 //! transaction that rings too long gets [`Layer::cancel`]; the RFC has no timer for either. Everything else ends by
 //! itself.
 
+mod clients;
+mod servers;
+
 use std::collections::VecDeque;
 
-use tandem_base::{Full, HashKey, Instant, Key, KeyTable, Pool, Rng, Wheel};
-use tandem_sip::{Hop, Index, Message, Method, Outbox};
+use tandem_base::{HashKey, Instant, KeyTable, Pool, Rng, Wheel};
+use tandem_sip::{Index, Message, Method, Outbox};
 
-use crate::client::{Client, ClientCore};
-use crate::invite_client::InviteClient;
-use crate::invite_server::{Ack, InviteServer};
+use crate::client::Client;
 use crate::key::Matcher;
-use crate::non_invite_client::NonInviteClient;
-use crate::non_invite_server::NonInviteServer;
-use crate::server::{Server, ServerCore};
-use crate::shared::{Class, Cx, Shared};
+use crate::server::Server;
+use crate::shared::{Cx, Shared};
 use crate::write::OWN;
-use crate::{
-    Arrival, ClientId, Config, Counters, Event, PerKind, ResponseArrival, ServerId, ServerKey, branch,
-    response_hop,
-};
+use crate::{Config, Counters, Event, PerKind};
 
 /// See the module.
 pub struct Layer {
@@ -62,273 +58,6 @@ impl Layer {
         }
     }
 
-    /// Matches a received request (RFC 3261 §17.2.3) and does what its transaction does on its own.
-    ///
-    /// For [`Arrival::New`] and [`Arrival::Cancel`] the TU goes on with [`Layer::open_server`], or without state.
-    pub fn receive_request(
-        &mut self,
-        now: Instant,
-        request: &Message<'_>,
-        hop: Hop,
-        out: &mut Outbox,
-    ) -> Arrival {
-        self.turn(now);
-        let key = self.shared.matcher.key(request);
-        let cx = &mut Cx { now, shared: &mut self.shared };
-        let matched = cx.shared.index.get(key.hash);
-        let arrival = match (matched, matched.and_then(|key| self.servers.get_mut(key))) {
-            (Some(server), Some(Server::Invite(machine))) if key.method == Method::Ack => {
-                match machine.receive_ack(cx) {
-                    Ack::Absorbed => {
-                        cx.shared.counters.acks_absorbed += 1;
-                        self.reap_server(now, server);
-                        Arrival::AckAbsorbed
-                    }
-                    Ack::ForUser => Arrival::AckToAccepted(ServerId(server)),
-                }
-            }
-            (_, Some(server)) => {
-                match server {
-                    Server::Invite(machine) => machine.receive_invite(cx, out),
-                    Server::Other(machine) => machine.receive_request(cx, out),
-                }
-                cx.shared.counters.requests_absorbed += 1;
-                Arrival::Retransmission
-            }
-            (_, None) if key.method == Method::Cancel => {
-                Arrival::Cancel { key, invite: self.cancelled(request, hop) }
-            }
-            (_, None) => Arrival::New(key),
-        };
-        self.check();
-        arrival
-    }
-
-    /// The INVITE that a CANCEL means (§9.2). It has to come from where the INVITE came from: whoever has read or
-    /// guessed a branch elsewhere can't end the call.
-    fn cancelled(&mut self, cancel: &Message<'_>, hop: Hop) -> Option<ServerId> {
-        let key = self.shared.index.get(self.shared.matcher.cancelled(cancel))?;
-        let core = self.servers.get(key)?.core();
-        if core.hop.peer.ip().to_canonical() == hop.peer.ip().to_canonical() {
-            return Some(core.id);
-        }
-        self.shared.counters.foreign_cancels += 1;
-        None
-    }
-
-    /// Opens the server transaction of a request just received on `hop`; `user` is the TU's handle of it.
-    ///
-    /// To be called in the turn that received it, as a repetition would be taken for new until then. An ACK opens none
-    /// (§17). Nothing is sent, and no timer starts.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`]: the TU answers 503 without state.
-    pub fn open_server(
-        &mut self,
-        now: Instant,
-        key: ServerKey,
-        request: &Message<'_>,
-        hop: Hop,
-        user: u64,
-    ) -> Result<ServerId, Full> {
-        debug_assert!(key.method != Method::Ack, "an ACK opens no transaction");
-        self.turn(now);
-        let hop = response_hop(hop, request.via());
-        let opened = self.servers.insert_with(|slot| {
-            let core = ServerCore::new(slot, key.hash, key.legacy, hop, user);
-            if key.method == Method::Invite {
-                Server::Invite(InviteServer::new(core))
-            } else {
-                Server::Other(NonInviteServer::new(core))
-            }
-        });
-        let Ok(slot) = opened else {
-            self.shared.counters.servers_full += 1;
-            return Err(Full);
-        };
-        let replaced = self.shared.index.insert(key.hash, slot);
-        debug_assert!(replaced.is_none(), "opened twice");
-        let opened = &mut self.shared.counters.opened;
-        *server_kind(opened, key.method == Method::Invite) += 1;
-        self.check();
-        Ok(ServerId(slot))
-    }
-
-    /// Sends a response of the TU's, which `write` appends to the buffer it is handed.
-    ///
-    /// False if the transaction is over or too far for it; `write` is not called then. Over an unreliable transport
-    /// it is kept and repeated as the machine says; the 2xx of an INVITE is not, its repetition is the UAS core's.
-    pub fn respond(
-        &mut self,
-        now: Instant,
-        server: ServerId,
-        status: u16,
-        write: impl FnOnce(&mut Vec<u8>),
-        out: &mut Outbox,
-    ) -> bool {
-        self.turn(now);
-        let cx = &mut Cx { now, shared: &mut self.shared };
-        let class = Class::of(status);
-        let sent = match self.servers.get_mut(server.0) {
-            Some(Server::Invite(machine)) => machine.respond(class, write, cx, out),
-            Some(Server::Other(machine)) => machine.respond(class, write, cx, out),
-            None => false,
-        };
-        self.reap_server(now, server.0);
-        self.check();
-        sent
-    }
-
-    /// Ends a server transaction that will get no final response, as a non-INVITE whose time is up must not
-    /// (RFC 4320 §4.2). Does nothing once there is one.
-    pub fn abandon_server(&mut self, now: Instant, server: ServerId) {
-        self.turn(now);
-        let cx = &mut Cx { now, shared: &mut self.shared };
-        match self.servers.get_mut(server.0) {
-            Some(Server::Invite(machine)) => machine.abandon(cx),
-            Some(Server::Other(machine)) => machine.abandon(cx),
-            None => {}
-        }
-        self.reap_server(now, server.0);
-        self.check();
-    }
-
-    /// Opens a client transaction and sends its request to `hop`; `user` is the TU's handle of it.
-    ///
-    /// `write` appends the whole request to the buffer it is handed; its topmost Via has the branch given
-    /// ([`BRANCH_BYTES`](crate::BRANCH_BYTES) octets of token), behind which the TU may put a suffix that starts
-    /// with a dot. For any method but ACK, which has no transaction, and CANCEL, for which see [`Layer::cancel`].
-    ///
-    /// # Errors
-    ///
-    /// [`Full`]: nothing was written.
-    pub fn open_client(
-        &mut self,
-        now: Instant,
-        method: Method,
-        hop: Hop,
-        user: u64,
-        out: &mut Outbox,
-        write: impl FnOnce(&mut Vec<u8>, &[u8]),
-    ) -> Result<ClientId, Full> {
-        debug_assert!(!matches!(method, Method::Ack | Method::Cancel), "no client transaction of the TU's");
-        self.turn(now);
-        if self.clients.is_full() {
-            self.shared.counters.clients_full += 1;
-            return Err(Full);
-        }
-        let secret = self.rng.next_u64();
-        let key = self.insert_client(now, secret, method, Some(user), hop, |slot| {
-            out.write(hop, |bytes| write(bytes, &branch::encode(slot, secret)));
-            out.last().into()
-        })?;
-        self.check();
-        Ok(ClientId(key))
-    }
-
-    /// Puts a client transaction into the table; `send` sends its request and hands back its octets.
-    fn insert_client(
-        &mut self,
-        now: Instant,
-        secret: u64,
-        method: Method,
-        user: Option<u64>,
-        hop: Hop,
-        send: impl FnOnce(u32) -> Box<[u8]>,
-    ) -> Result<Key, Full> {
-        let cx = &mut Cx { now, shared: &mut self.shared };
-        let key = self.clients.insert_with(|key| {
-            let mut core = ClientCore::new(key, secret, method, user, hop);
-            core.kept = Some(send(key.slot()));
-            if method == Method::Invite {
-                Client::Invite(InviteClient::new(core, cx))
-            } else {
-                Client::Other(NonInviteClient::new(core, cx))
-            }
-        })?;
-        *client_kind(&mut self.shared.counters.opened, method == Method::Invite) += 1;
-        Ok(key)
-    }
-
-    /// Matches a received response (§17.1.3) and does what its transaction does on its own, ACKs of failures
-    /// and a CANCEL that waited for it included.
-    pub fn receive_response(
-        &mut self,
-        now: Instant,
-        response: &Message<'_>,
-        out: &mut Outbox,
-    ) -> ResponseArrival {
-        self.turn(now);
-        let method = response.cseq().method;
-        let branch = response.via().branch.unwrap_or_default();
-        let matched = if response.is_request() { None } else { find_client(&self.clients, branch, method) };
-        let cx = &mut Cx { now, shared: &mut self.shared };
-        let Some((key, client)) = matched.and_then(|key| Some((key, self.clients.get_mut(key)?))) else {
-            self.shared.counters.strays += 1;
-            return ResponseArrival::Stray;
-        };
-        let user = client.core().user;
-        let pass = match client {
-            Client::Invite(machine) => machine.receive(response, cx, out),
-            Client::Other(machine) => machine.receive(Class::of(response.status()), cx),
-        };
-        self.send_due_cancel(now, key, out);
-        self.reap_client(now, key);
-        self.check();
-        match user {
-            Some(user) if pass => ResponseArrival::Pass { client: ClientId(key), user },
-            Some(_) | None => {
-                self.shared.counters.responses_absorbed += 1;
-                ResponseArrival::Absorbed
-            }
-        }
-    }
-
-    /// Cancels an INVITE (§9.1): at once if a provisional response came, else as soon as one does.
-    ///
-    /// False if it has a final response or is over, and for other methods. If no final response follows within
-    /// 64·T1 of the CANCEL, [`Event::ClientTimeout`] ends the transaction.
-    pub fn cancel(&mut self, now: Instant, client: ClientId, out: &mut Outbox) -> bool {
-        self.cancel_because(now, client, b"", out)
-    }
-
-    /// [`Layer::cancel`] with further header field lines, each with its line end, such as Reason (RFC 3326).
-    ///
-    /// Of two calls the first one's lines go out.
-    pub fn cancel_because(
-        &mut self,
-        now: Instant,
-        client: ClientId,
-        headers: &[u8],
-        out: &mut Outbox,
-    ) -> bool {
-        self.turn(now);
-        let cancelled = match self.clients.get_mut(client.0) {
-            Some(Client::Invite(machine)) => machine.cancel(headers),
-            Some(Client::Other(_)) | None => false,
-        };
-        self.send_due_cancel(now, client.0, out);
-        self.check();
-        cancelled
-    }
-
-    fn send_due_cancel(&mut self, now: Instant, invite: Key, out: &mut Outbox) {
-        let cx = &mut Cx { now, shared: &mut self.shared };
-        let Some(Client::Invite(machine)) = self.clients.get_mut(invite) else { return };
-        if !machine.due_cancel(cx, out) {
-            return;
-        }
-        let (secret, hop) = (machine.core.secret, machine.core.hop);
-        let opened = self.insert_client(now, secret, Method::Cancel, None, hop, |_| out.last().into());
-        match (opened, self.clients.get_mut(invite)) {
-            (Ok(key), Some(Client::Invite(machine))) => machine.set_cancel(key),
-            // Sent without a transaction that would repeat it; the guard of the INVITE runs all the same.
-            (Err(Full), _) => self.shared.counters.clients_full += 1,
-            (Ok(_), _) => {}
-        }
-    }
-
     /// Tells the transaction of a message that could not be sent (§17.1.4, §17.2.4); `message` is what was sent,
     /// or a part of it that reaches beyond Via, CSeq and Call-ID.
     pub fn transport_error(&mut self, now: Instant, message: &[u8]) {
@@ -338,7 +67,7 @@ impl Layer {
             let branch = failed.via().branch.unwrap_or_default();
             let is_ack = failed.method() == Method::Ack;
             let method = if is_ack { Method::Invite } else { failed.method() };
-            let Some(key) = find_client(&self.clients, branch, method) else { return };
+            let Some(key) = clients::find_client(&self.clients, branch, method) else { return };
             let cx = &mut Cx { now, shared: &mut self.shared };
             if let Some(client) = self.clients.get_mut(key) {
                 client.transport_error(cx);
@@ -387,46 +116,6 @@ impl Layer {
         self.shared.events.pop_front()
     }
 
-    /// The TU's handle of a server transaction, while it lives.
-    #[must_use]
-    pub fn server_user(&self, server: ServerId) -> Option<u64> {
-        self.servers.get(server.0).map(|server| server.core().user)
-    }
-
-    /// The TU's handle of a client transaction, while it lives.
-    #[must_use]
-    pub fn client_user(&self, client: ClientId) -> Option<u64> {
-        self.clients.get(client.0).and_then(|client| client.core().user)
-    }
-
-    /// Changes the TU's handle of a server transaction; false if it is over.
-    pub fn set_server_user(&mut self, server: ServerId, user: u64) -> bool {
-        self.servers.get_mut(server.0).map(|server| server.core_mut().user = user).is_some()
-    }
-
-    /// Changes the TU's handle of a client transaction; false if it is over.
-    pub fn set_client_user(&mut self, client: ClientId, user: u64) -> bool {
-        self.clients.get_mut(client.0).map(|client| client.core_mut().user = Some(user)).is_some()
-    }
-
-    /// Where the responses of a server transaction go, while it lives.
-    #[must_use]
-    pub fn server_hop(&self, server: ServerId) -> Option<Hop> {
-        self.servers.get(server.0).map(|server| server.core().hop)
-    }
-
-    /// Where the request of a client transaction went, while it lives.
-    #[must_use]
-    pub fn client_hop(&self, client: ClientId) -> Option<Hop> {
-        self.clients.get(client.0).map(|client| client.core().hop)
-    }
-
-    /// Whether [`Layer::open_server`] refuses.
-    #[must_use]
-    pub fn servers_full(&self) -> bool {
-        self.servers.is_full()
-    }
-
     /// Transactions alive, by kind.
     #[must_use]
     pub const fn len(&self) -> PerKind {
@@ -451,56 +140,6 @@ impl Layer {
         &self.shared.counters
     }
 
-    /// Octets that a client transaction keeps.
-    #[cfg(test)]
-    pub(crate) fn kept_bytes(&self, client: ClientId) -> usize {
-        self.clients.get(client.0).and_then(|c| c.core().kept.as_ref()).map_or(0, |kept| kept.len())
-    }
-
-    /// Takes a server transaction out if it has ended.
-    fn reap_server(&mut self, now: Instant, key: Key) {
-        if !self.servers.get(key).is_some_and(Server::is_terminated) {
-            return;
-        }
-        let Some(mut server) = self.servers.remove(key) else { return };
-        let is_invite = matches!(server, Server::Invite(_));
-        let core = server.core_mut();
-        core.stop_timers(&mut Cx { now, shared: &mut self.shared });
-        self.shared.index.remove_exact(core.hash(), key);
-        if let Some(ack) = core.legacy_ack() {
-            self.shared.index.remove_exact(ack, key);
-        }
-        *server_kind(&mut self.shared.counters.finished, is_invite) += 1;
-        self.shared.events.push_back(Event::ServerTerminated { server: core.id, user: core.user });
-    }
-
-    /// Takes a client transaction out if it has ended, and with an INVITE its CANCEL, whose responses can't be
-    /// found any more.
-    fn reap_client(&mut self, now: Instant, key: Key) {
-        if self.clients.get(key).is_some_and(Client::is_terminated) {
-            let cancel = self.remove_client(now, key);
-            if let Some(cancel) = cancel {
-                self.remove_client(now, cancel);
-            }
-        }
-    }
-
-    fn remove_client(&mut self, now: Instant, key: Key) -> Option<Key> {
-        let mut client = self.clients.remove(key)?;
-        let cancel = match &client {
-            Client::Invite(machine) => machine.sent_cancel(),
-            Client::Other(_) => None,
-        };
-        let is_invite = matches!(client, Client::Invite(_));
-        let core = client.core_mut();
-        core.stop_timers(&mut Cx { now, shared: &mut self.shared });
-        *client_kind(&mut self.shared.counters.finished, is_invite) += 1;
-        if let Some(user) = core.user {
-            self.shared.events.push_back(Event::ClientTerminated { client: core.id, user });
-        }
-        cancel
-    }
-
     /// The wheel stands on time that never goes back.
     fn turn(&mut self, now: Instant) {
         debug_assert!(now >= self.latest, "time went back");
@@ -515,27 +154,4 @@ impl Layer {
         debug_assert!(shared.wheel.len() <= 2 * (servers + clients), "a timer outlived its transaction");
         debug_assert!((servers..=2 * servers).contains(&shared.index.len()), "index and table differ");
     }
-}
-
-/// The client transaction of a branch and a CSeq method (§17.1.3). Our CANCEL has its INVITE's branch.
-fn find_client(clients: &Pool<Client>, branch: &[u8], method: Method) -> Option<Key> {
-    let (slot, secret) = branch::decode(branch)?;
-    let key = clients.key_at(slot)?;
-    let client = clients.get(key)?;
-    let core = client.core();
-    if core.secret != secret {
-        return None;
-    }
-    match client {
-        Client::Invite(machine) if method == Method::Cancel => machine.sent_cancel(),
-        Client::Invite(_) | Client::Other(_) => (core.method == method).then_some(key),
-    }
-}
-
-fn server_kind(counts: &mut PerKind, is_invite: bool) -> &mut u64 {
-    if is_invite { &mut counts.invite_server } else { &mut counts.non_invite_server }
-}
-
-fn client_kind(counts: &mut PerKind, is_invite: bool) -> &mut u64 {
-    if is_invite { &mut counts.invite_client } else { &mut counts.non_invite_client }
 }
