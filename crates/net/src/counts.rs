@@ -27,6 +27,8 @@ pub struct Counts {
     pub errors_dropped: u64,
     /// Times the thread slept and was woken by the kernel.
     pub sleeps: u64,
+    /// Times the thread slept to let datagrams gather; see [`NetOptions::gather`](crate::NetOptions::gather).
+    pub gathers: u64,
     /// System calls made to receive.
     pub receive_calls: u64,
     /// System calls made to send.

@@ -252,10 +252,7 @@ pub(crate) fn epoll_wait(
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
     let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
-    let spec = timeout.map(|timeout| libc::timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(timeout.subsec_nanos()),
-    });
+    let spec = timeout.map(timespec);
     let spec_pointer = spec.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
     // SAFETY: `events` is writable for `room` entries, `spec` outlives the call, and no signal mask is given.
     let result = unsafe {
@@ -281,6 +278,20 @@ pub(crate) fn epoll_wait(
     // SAFETY: as above.
     let result = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, millis) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sleeps for `time`, or less if a signal comes.
+pub(crate) fn sleep(time: Duration) {
+    let time = timespec(time);
+    // SAFETY: the kernel reads one timespec from a live local and is asked to write none.
+    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(time.subsec_nanos()),
+    }
 }
 
 /// The processor time, user and system, that a thread of this process has used; `None` if it has ended.

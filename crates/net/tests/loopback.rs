@@ -208,3 +208,22 @@ fn what_the_kernel_drops_for_want_of_room_is_counted() {
     assert!(counts.receive_overflows > 0);
     assert_eq!(counts.received + counts.receive_overflows, sent);
 }
+
+/// One of 16 turns with datagrams tries it; two datagrams or more make it go on, fewer end it.
+#[test]
+fn gathering_goes_on_while_it_pays_and_no_longer() {
+    let gather = Duration::from_millis(1);
+    let (mut net, local) = net_on("127.0.0.1:0", NetOptions { gather, ..NetOptions::default() });
+    let peer = plain("127.0.0.1:0");
+    let turn = |net: &mut Net, datagrams: usize| {
+        (0..datagrams).for_each(|_| assert_eq!(peer.send_to(b"x", local).unwrap(), 1));
+        assert_eq!(net.wait(PATIENCE).unwrap(), datagrams);
+        net.counts().gathers
+    };
+    let rare: Vec<_> = (0..40).map(|_| turn(&mut net, 1)).collect();
+    assert_eq!((rare[15], rare[16], rare[31], rare[32], rare[39]), (0, 1, 1, 2, 2));
+    let dense: Vec<_> = (0..40).map(|_| turn(&mut net, 2)).collect();
+    assert_eq!((dense[7], dense[8], dense[9], dense[39]), (2, 3, 4, 34));
+    let rare: Vec<_> = (0..16).map(|_| turn(&mut net, 1)).collect();
+    assert_eq!((rare[0], rare[1], rare[15]), (35, 35, 35));
+}

@@ -49,6 +49,8 @@ counters! {
     turns,
     /// Turns that slept before they began.
     sleeps,
+    /// Turns that let datagrams gather first.
+    gathers,
     /// Wake-ups by another thread.
     wakes,
     /// Datagrams received.
@@ -110,6 +112,7 @@ impl Snapshot {
     /// Takes over what the net counted.
     pub(crate) fn set_net(&mut self, counts: &Counts) {
         self.sleeps = counts.sleeps;
+        self.gathers = counts.gathers;
         self.received = counts.received;
         self.received_bytes = counts.received_bytes;
         self.sent = counts.sent;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tandem_base::Instant;
 use tandem_net::{Cause, TransportError, UdpOptions};
-use tandem_shard::{Clock, Exit, Listener, Machine, Plan, Refused, Running, start};
+use tandem_shard::{Clock, Exit, Listener, Machine, Plan, Refused, Running, Steered, start};
 use tandem_sip::{Hop, ListenerId, Outbox};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -201,6 +201,31 @@ fn all_messages_of_a_call_id_meet_in_one_shard_without_the_kernels_help() {
     assert_eq!(total(|shard| shard.received), 1201);
     assert!(total(|shard| shard.handed_over) > 100);
     assert_eq!(total(|shard| shard.handed_over), total(|shard| shard.taken_over));
+}
+
+/// The owner receives every message of its own in the first place. Without `CAP_BPF` or clang the start says so.
+#[test]
+fn with_the_kernels_help_nothing_is_handed_over() {
+    let bench = Bench::new(4, |plan| plan.steer_in_kernel = true);
+    let steering = tandem_net::Steering::new([9; 16], 4);
+    let peers: Vec<_> = (0..3).map(|_| peer()).collect();
+    let mut bytes = [0; 2000];
+    for call in 0..100 {
+        for peer in &peers {
+            peer.send_to(&message(call), bench.address()).unwrap();
+            peer.recv_from(&mut bytes).unwrap();
+            assert_eq!(u32::from(bytes[0]), steering.owner(&message(call)).unwrap());
+        }
+    }
+    let steered = bench.running.steered.clone();
+    let counters = bench.running.counters.clone();
+    drop(bench.stop(PATIENCE));
+    let handed_over: u64 = (0..4).map(|shard| counters.snapshot(shard).unwrap().handed_over).sum();
+    match steered {
+        Steered::ByKernel => assert_eq!(handed_over, 0),
+        Steered::ByHandOverFor(_) => assert!(handed_over > 50),
+        Steered::Alone | Steered::ByHandOver => panic!("{steered:?}"),
+    }
 }
 
 /// Shard 1 owns nothing it can receive directly here: all comes through a ring of 4 while it is kept from looking.
