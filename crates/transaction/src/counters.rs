@@ -52,7 +52,7 @@ pub struct Counters {
     pub timeouts_cancelled: u64,
     /// Failed sendings that ended or concerned a transaction.
     pub transport_errors: u64,
-    /// Responses that belong to no transaction of ours (RFC 6026 §7.2: dropped).
+    /// Responses that belong to no transaction of ours (RFC 6026 §8.3: not to be forwarded).
     pub strays: u64,
     /// CANCELs from another address than their INVITE's, which therefore matched none.
     pub foreign_cancels: u64,

@@ -35,7 +35,7 @@ pub enum ResponseArrival {
     },
     /// Repeated, or of no further interest. Nothing to do.
     Absorbed,
-    /// Answers nothing of ours. It must not be forwarded (RFC 6026 §7.2, §8.7).
+    /// Answers nothing of ours. It must not be forwarded (RFC 6026 §8.3).
     Stray,
 }
 
@@ -74,7 +74,7 @@ pub enum Event {
         /// The TU's handle of it.
         user: u64,
     },
-    /// A response could not be sent. An INVITE's transaction lives on (RFC 6026 §7.1, §8.5).
+    /// A response could not be sent. The transaction lives on (RFC 6026 §8.8).
     ServerTransportError {
         /// The transaction.
         server: ServerId,

@@ -108,7 +108,7 @@ impl InviteServer {
         }
     }
 
-    /// A response could not be sent. The transaction stays as it is (RFC 6026 §8.5): another response, or the
+    /// A response could not be sent. The transaction stays as it is (RFC 6026 §8.8): another response, or the
     /// same one on the repeated request, may find a better way.
     pub(crate) fn transport_error(&mut self, cx: &mut Cx<'_>) {
         use State::*;

@@ -73,14 +73,12 @@ impl NonInviteServer {
         }
     }
 
-    /// A response could not be sent.
+    /// A response could not be sent. The transaction stays as it is: §17.2.4 was changed for both kinds (RFC 6026
+    /// §8.8), though figure 8 still ends it; a repeated request must not be taken for a new one.
     pub(crate) fn transport_error(&mut self, cx: &mut Cx<'_>) {
         use State::*;
         match self.state {
-            Proceeding | Completed => {
-                self.core.report_transport_error(cx);
-                self.enter(Terminated, cx);
-            }
+            Proceeding | Completed => self.core.report_transport_error(cx),
             Trying | Terminated => {}
         }
     }
