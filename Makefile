@@ -10,9 +10,10 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 CARGO ?= cargo
-# The tools of `make check`: pinned, built once, kept in ~/.cargo/bin.
+# The tools of `make check` and `make fuzz`: pinned, built once, kept in ~/.cargo/bin.
 CARGO_DENY := 0.20.2
 TYPOS := 1.52.0
+CARGO_FUZZ := 0.13.2
 # What each `make` target needs from Debian.
 BUILD_PACKAGES := gcc libc6-dev make
 TEST_PACKAGES := sip-tester kamailio sipsak baresip-core
@@ -97,8 +98,13 @@ interop-kamailio: setup-test ## Runs the interop tests with Kamailio in the node
 	TANDEM_SUBJECT=kamailio $(CARGO) test --locked -p tandem-interop
 
 .PHONY: fuzz
-fuzz: setup ## Fuzzes every target for FUZZ_SECONDS (30); finds land in fuzz/artifacts.
-	@fuzz/run $(FUZZ_SECONDS)
+fuzz: setup setup-fuzz ## Fuzzes every target for FUZZ_SECONDS (30); finds land in fuzz/artifacts.
+	@for target in $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs))); do \
+		echo "fuzzing: $$target"; \
+		mkdir -p fuzz/corpus/$$target fuzz/seeds/$$target; \
+		$(CARGO) fuzz run $$target --sanitizer none fuzz/corpus/$$target fuzz/seeds/$$target -- \
+			-dict=fuzz/sip.dict -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; \
+	done
 
 .PHONY: setup
 setup: ## Installs what the build needs; quiet when it is there.
@@ -112,6 +118,11 @@ setup-test: ## Installs the peers that tests talk to: SIPp, Kamailio, sipsak, ba
 .PHONY: setup-bench
 setup-bench: ## Installs what the benches measure against.
 	$(call install_packages,$(BENCH_PACKAGES))
+
+.PHONY: setup-fuzz
+setup-fuzz: setup ## Installs cargo-fuzz and a C++ compiler for its engine.
+	$(call install_packages,g++)
+	$(call install_tool,cargo-fuzz,$(CARGO_FUZZ),cargo-fuzz)
 
 .PHONY: setup-check
 setup-check: setup ## Installs cargo-deny and typos.

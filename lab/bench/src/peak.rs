@@ -40,7 +40,7 @@ impl Peak {
     }
 }
 
-/// One rate for `length`, on a server of its own. A failure is tried once more: on a shared machine a hiccup of some
+/// One rate for `length`, on a server of its own. A failure is tried twice more: on a shared machine a hiccup of some
 /// milliseconds is not the server's.
 pub(crate) fn step(
     place: &Place,
@@ -50,7 +50,7 @@ pub(crate) fn step(
     rate: f64,
 ) -> Result<Step> {
     let mut outcome = Step::Failed;
-    for _ in 0..2 {
+    for _ in 0..3 {
         let server = Server::start(place, subject)?;
         let warm_up = Duration::from_secs(1);
         let sample = driver.run(&server, &Load { job: subject.job(), rate, warm_up, window: length })?;
