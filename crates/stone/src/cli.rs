@@ -3,6 +3,8 @@
 mod args;
 mod bars;
 mod load;
+mod scenario;
+mod search;
 mod stop;
 
 use std::process::ExitCode;
@@ -11,15 +13,17 @@ use clap::Subcommand;
 
 pub use args::LoadArgs;
 pub use bars::{ForwarderArgs, ReflectorArgs};
+pub use scenario::ScenarioArgs;
+pub use search::{Goal, SearchArgs};
 
 use crate::error::StoneError;
 use crate::load::Workload;
 use crate::run::Roles;
 
 /// Exit code of a run that says nothing about the target.
-const VOID: u8 = 3;
+const VOID: u8 = 4;
 /// Exit code of a run that could not begin or go on.
-const FAILED: u8 = 2;
+const FAILED: u8 = 1;
 
 /// What the load tool does.
 #[derive(Subcommand, Clone, Debug)]
@@ -44,10 +48,14 @@ pub enum Stone {
     Mix(LoadArgs),
     /// Calls that last: ramp, hold times normal 60 s / 30 s, 10 min warm-up, 3 min run.
     UacCall(LoadArgs),
+    /// The rate that the target carries: steps until it breaks, or the highest at a given success.
+    Search(SearchArgs),
     /// Only the calling end; who answers is someone else.
     Uac(LoadArgs),
     /// Only the answering end, until it is interrupted or for --for.
     Uas(LoadArgs),
+    /// A scenario in SIPp's XML, the common subset, as calling or answering end.
+    Scenario(ScenarioArgs),
     /// The bare forwarder: 6 datagrams in, 6 out, per call. The bar for proxies.
     Forwarder(ForwarderArgs),
     /// The bare reflector: a 200 for every request. The bar for registrars.
@@ -68,8 +76,10 @@ pub fn run(stone: Stone) -> ExitCode {
         Stone::Publish(args) => load::run(&args, Some(Workload::Publish), Roles::Both),
         Stone::Mix(args) => load::run(&args, None, Roles::Both),
         Stone::UacCall(args) => load::run(&args.with_profile(), Some(Workload::Proxy200), Roles::Both),
+        Stone::Search(args) => search::run(&args),
         Stone::Uac(args) => load::run(&args, Some(Workload::Proxy200), Roles::Caller),
         Stone::Uas(args) => load::run(&args, Some(Workload::Proxy200), Roles::Callee),
+        Stone::Scenario(args) => scenario::run(&args),
         Stone::Forwarder(args) => bars::forwarder(&args),
         Stone::Reflector(args) => bars::reflector(&args),
     };

@@ -37,6 +37,15 @@ pub struct Control {
     pub(crate) done: AtomicUsize,
 }
 
+impl Control {
+    /// Ready for another run; a wish to stop stays.
+    pub(crate) fn reset(&self) {
+        self.ready.store(0, Ordering::Release);
+        self.begin.store(0, Ordering::Release);
+        self.done.store(0, Ordering::Release);
+    }
+}
+
 /// One or both ends on one thread.
 #[derive(Debug)]
 pub(crate) struct Ends {

@@ -23,6 +23,8 @@ mod messages;
 mod reply;
 mod report;
 mod run;
+pub mod scenario;
+mod search;
 mod tally;
 mod template;
 mod timers;
@@ -32,6 +34,9 @@ mod uac;
 mod uas;
 mod users;
 
+#[cfg(test)]
+mod tests;
+
 pub use arrivals::{Ramp, Spacing};
 pub use audit::Limits;
 pub use bare::{Pair, Passed, forward, reflect};
@@ -40,8 +45,9 @@ pub use cpu::CpuOf;
 pub use drive::Control;
 pub use error::StoneError;
 pub use load::{Hold, InDialog, Load, Retransmit, Target, Workload};
-pub use report::{Point, Report};
+pub use report::{Point, Report, csv, html, rates_csv, write_folder};
 pub use run::{Prepared, Progress, Roles, Run};
+pub use search::{Found, Method, Search, search};
 pub use tally::{CalleeCounts, CallerCounts, Kinds, Latency, Summary, Unexpected};
 pub use times::{Second, Times};
 pub use uac::Uac;

@@ -1,6 +1,13 @@
 //! What a run found, in figures.
 
+mod csv;
+mod folder;
+mod html;
 mod table;
+
+pub use csv::{csv, rates_csv};
+pub use folder::write_folder;
+pub use html::html;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -169,6 +176,16 @@ impl Report {
         }
         if self.judged.started > 0 {
             self.server_us_per_attempt = used.as_secs_f64() * 1e6 / self.judged.started as f64;
+        }
+    }
+
+    /// The latency of the first request: of calls, or else of the first single workload.
+    #[must_use]
+    pub fn first(&self) -> Summary {
+        if self.setup.count > 0 {
+            self.setup
+        } else {
+            self.single.values().next().copied().unwrap_or_default()
         }
     }
 

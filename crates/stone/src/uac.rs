@@ -16,7 +16,7 @@ use crate::arrivals::Arrivals;
 use crate::calls::Table;
 use crate::dialog::{Dialog, Hops, Ours, Within};
 use crate::dice::{Dice, secs};
-use crate::digest::credentials;
+use crate::digest::{Challenged, credentials};
 use crate::lines::{Lines, Name, Start, param, split};
 use crate::load::{Hold, InDialog, Load, Retransmit, Workload};
 use crate::messages::request;
@@ -657,7 +657,9 @@ impl Uac {
         let user = self.load.users.get(attempt.caller);
         let cnonce = self.dice.below(u32::MAX);
         let challenges = lines.into_iter().filter(|line| line.name == wanted).map(|line| line.value);
-        let answer = user.and_then(|user| credentials(challenges, status == 407, method, &uri, user, cnonce));
+        let answer = user.and_then(|user| {
+            credentials(challenges, &Challenged { proxy: status == 407, method, uri: &uri, user, cnonce })
+        });
         if method == "INVITE" {
             self.refuse_ack(token, step::FIRST, lines, out);
         }

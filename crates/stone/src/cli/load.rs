@@ -6,6 +6,7 @@ use super::args::LoadArgs;
 use super::{Done, stop};
 use crate::drive::Control;
 use crate::load::Workload;
+use crate::report::write_folder;
 use crate::run::{Progress, Roles};
 
 /// What the signal thread and the run share.
@@ -30,6 +31,9 @@ pub(super) fn run(args: &LoadArgs, workload: Option<Workload>, roles: Roles) -> 
             line(progress);
         }
     })?;
+    if let Some(folder) = &args.out {
+        write_folder(folder, std::slice::from_ref(&report))?;
+    }
     if args.json {
         println!("{}", report.to_json());
     } else {

@@ -1,0 +1,285 @@
+//! Both ends against each other in virtual time, with a network between them that may do harm.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tandem_base::Instant;
+use tandem_sip::{ListenerId, Outbox, Transport};
+
+use crate::drive::{CALLEE, CALLER};
+use crate::load::{Hold, InDialog, Load, Retransmit, Target, Workload};
+use crate::uac::Uac;
+use crate::uas::{Answering, Uas};
+use crate::{Choice, Ramp, Spacing, Users};
+
+fn addr(port: u16) -> SocketAddr {
+    ([127, 0, 0, 1], port).into()
+}
+
+fn load(workload: Workload) -> Load {
+    Load {
+        mix: vec![(workload, 1)],
+        targets: vec![Target { addr: addr(2), weight: 1 }],
+        domain: "example.org".into(),
+        users: Users::parse("u00..u19", "").unwrap(),
+        choice: Choice::Uniform,
+        ramp: Ramp::flat(200.0),
+        spacing: Spacing::Poisson,
+        length: Duration::from_secs(2),
+        warm_up: Duration::ZERO,
+        hold: Hold::None,
+        within: Duration::from_secs(2),
+        retransmit: Retransmit::Sipstone,
+        in_dialog: InDialog::Route,
+        invite_bytes: 600,
+        register_first: false,
+        expires: 3600,
+        calls_max: 1000,
+        seed: 7,
+        run: 9,
+        transport: Transport::Udp,
+        caller_addr: addr(1),
+        callee_addr: addr(2),
+    }
+}
+
+/// Both ends, a virtual clock, and every datagram that passed.
+struct World {
+    uac: Uac,
+    uas: Uas,
+    wire: Vec<(u64, ListenerId, Vec<u8>)>,
+}
+
+/// What the network does with a datagram: the bytes that arrive, if any.
+type Network<'a> = &'a mut dyn FnMut(ListenerId, &[u8]) -> Option<Vec<u8>>;
+
+impl World {
+    fn new(load: Load) -> Self {
+        let answering = Answering {
+            addr: addr(2),
+            handler: 3,
+            ringing: true,
+            ring: Duration::ZERO,
+            retransmit: load.retransmit,
+            calls_max: 1000,
+            seed: 1,
+        };
+        let mut uac = Uac::new(Arc::new(load), CALLER, 0);
+        uac.begin(Instant::from_secs(1));
+        Self { uac, uas: Uas::new(answering, CALLEE), wire: Vec::new() }
+    }
+
+    fn run(&mut self, network: Network<'_>) {
+        let mut now = Instant::from_secs(1);
+        let mut out = Outbox::new();
+        for _ in 0..200_000 {
+            self.uac.tick(now, &mut out);
+            self.uas.tick(now, &mut out);
+            while !out.is_empty() {
+                let sent: Vec<_> = out.iter().map(|(hop, bytes)| (hop.listener, bytes.to_vec())).collect();
+                out.clear();
+                for (from, bytes) in sent {
+                    self.wire.push((now.as_nanos(), from, bytes.clone()));
+                    let Some(bytes) = network(from, &bytes) else { continue };
+                    if from == CALLER {
+                        self.uas.receive(now, addr(1), &bytes, &mut out);
+                    } else {
+                        self.uac.receive(now, addr(2), &bytes, &mut out);
+                    }
+                }
+            }
+            if self.uac.is_done() {
+                return;
+            }
+            match [self.uac.next(), self.uas.next()].into_iter().flatten().min() {
+                Some(next) => now = next.max(now),
+                None => return,
+            }
+        }
+        panic!("the load did not end");
+    }
+}
+
+#[test]
+fn every_call_over_a_perfect_network_succeeds_and_both_ends_count_the_same() {
+    let mut world = World::new(load(Workload::Proxy200));
+    world.run(&mut |_, bytes| Some(bytes.to_vec()));
+    let (caller, callee) = (&world.uac.counts, &world.uas.counts);
+    assert!(caller.intended > 300);
+    assert_eq!([caller.succeeded, caller.answered, caller.ended], [caller.intended; 3]);
+    assert_eq!([callee.invites, callee.acks, callee.byes], [caller.intended; 3]);
+    assert_eq!(world.uac.unexpected.total() + world.uas.unexpected.total(), 0);
+    let invite =
+        world.wire.iter().map(|(_, _, bytes)| bytes).find(|bytes| bytes.starts_with(b"INVITE")).unwrap();
+    assert_eq!(invite.len(), 600);
+}
+
+#[test]
+fn a_seed_repeats_a_run_to_the_byte_and_another_does_not() {
+    let wire = |seed| {
+        let mut load = load(Workload::Proxy200);
+        load.seed = seed;
+        load.hold = Hold::Exponential(1.0);
+        let mut world = World::new(load);
+        world.run(&mut |_, bytes| Some(bytes.to_vec()));
+        world.wire
+    };
+    assert!(wire(1) == wire(1));
+    assert!(wire(1) != wire(2));
+}
+
+/// A third of all datagrams is lost. RFC 3261 timers bring most through; whatever fails is counted, nothing is left open.
+#[test]
+fn under_loss_repetitions_bring_calls_through_and_no_call_is_left_over() {
+    for retransmit in [Retransmit::None, Retransmit::Sipstone, Retransmit::Rfc3261] {
+        let mut load = load(Workload::Proxy200);
+        load.retransmit = retransmit;
+        let mut world = World::new(load);
+        let mut count = 0;
+        world.run(&mut |_, bytes| {
+            count += 1;
+            (count % 3 != 0).then(|| bytes.to_vec())
+        });
+        let c = &world.uac.counts;
+        assert_eq!(c.succeeded + c.failed, c.started, "{retransmit:?}");
+        assert_eq!(world.uac.attempts(), 0);
+        let share = c.succeeded as f64 / c.started as f64;
+        match retransmit {
+            Retransmit::None => assert_eq!(c.retransmissions, 0),
+            Retransmit::Sipstone | Retransmit::Rfc3261 => assert!(share > 0.5, "{share}"),
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_comes_later_than_the_limit_is_no_success() {
+    let mut load = load(Workload::Proxy200);
+    load.retransmit = Retransmit::None;
+    let mut world = World::new(load);
+    world.run(&mut |from, bytes| {
+        (from == CALLER || !bytes.starts_with(b"SIP/2.0 200")).then(|| bytes.to_vec())
+    });
+    let c = &world.uac.counts;
+    assert_eq!((c.succeeded, c.timed_out), (0, c.intended));
+}
+
+#[test]
+fn a_refusal_is_acknowledged_and_counted_by_kind_with_a_sample() {
+    let mut world = World::new(load(Workload::Proxy200));
+    world.run(&mut |from, bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if from == CALLEE && text.contains("INVITE") {
+            return text
+                .starts_with("SIP/2.0 200")
+                .then(|| text.replacen("200 OK", "486 Busy Here", 1).into_bytes());
+        }
+        Some(bytes.to_vec())
+    });
+    let c = &world.uac.counts;
+    assert_eq!((c.refused, c.succeeded), (c.started, 0));
+    let busy = &world.uac.unexpected.0["486 to INVITE"];
+    assert_eq!(busy.count, c.started);
+    assert!(busy.sample.starts_with("SIP/2.0 486 Busy Here"));
+    let acks = world.wire.iter().filter(|(_, _, bytes)| bytes.starts_with(b"ACK sip:u")).count();
+    assert!(acks as u64 >= c.started);
+}
+
+#[test]
+fn a_request_for_another_handlers_call_is_counted_as_strayed() {
+    let mut world = World::new(load(Workload::Proxy200));
+    world.run(&mut |from, bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let strays = from == CALLER && text.starts_with("BYE");
+        Some(if strays {
+            text.replacen("tag=stn0003", "tag=stn0004", 1).into_bytes()
+        } else {
+            bytes.to_vec()
+        })
+    });
+    let strayed = world.uas.counts.strayed;
+    assert!(strayed >= world.uac.counts.byes && strayed > 0);
+}
+
+#[test]
+fn every_single_workload_is_answered_and_measured() {
+    for workload in
+        [Workload::Register, Workload::Options, Workload::Message, Workload::Subscribe, Workload::Publish]
+    {
+        let mut world = World::new(load(workload));
+        world.run(&mut |_, bytes| Some(bytes.to_vec()));
+        let c = &world.uac.counts;
+        assert_eq!((c.succeeded, c.single_answers), (c.intended, c.intended), "{workload:?}");
+        assert_eq!(world.uac.times.single[&workload].count(), c.intended);
+    }
+}
+
+/// What a datagram may turn into on its way.
+#[derive(Clone, Debug)]
+enum Harm {
+    Flip(usize, u8),
+    Cut(usize),
+    Insert(usize, Vec<u8>),
+    Replace(Vec<u8>),
+}
+
+fn harm() -> impl Strategy<Value = Harm> {
+    let piece = prop_oneof![
+        Just(b"\r\n".to_vec()),
+        Just(b"Via: x\r\n".to_vec()),
+        Just(b"Record-Route: <,\"<>\r\n".to_vec()),
+        Just(b"Contact: \r\nTo: \r\n".to_vec()),
+        Just(b"SIP/2.0 ".to_vec()),
+        Just(b";tag=stn00030000".to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..40),
+    ];
+    prop_oneof![
+        (any::<usize>(), any::<u8>()).prop_map(|(at, bit)| Harm::Flip(at, bit)),
+        any::<usize>().prop_map(Harm::Cut),
+        (any::<usize>(), piece).prop_map(|(at, piece)| Harm::Insert(at, piece)),
+        proptest::collection::vec(any::<u8>(), 0..200).prop_map(Harm::Replace),
+    ]
+}
+
+impl Harm {
+    fn done_to(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        let at = |place: usize| place % bytes.len().max(1);
+        match self {
+            Self::Flip(place, with) => {
+                let place = at(*place);
+                if let Some(byte) = bytes.get_mut(place) {
+                    *byte ^= with;
+                }
+            }
+            Self::Cut(place) => bytes.truncate(at(*place)),
+            Self::Insert(place, piece) => {
+                let place = at(*place);
+                bytes.splice(place..place, piece.iter().copied());
+            }
+            Self::Replace(with) => bytes.clone_from(with),
+        }
+        bytes
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// CVE-2026-0710 is a crash of a load tool on a crafted answer.
+    #[test]
+    fn no_malformed_message_crashes_an_end_or_leaves_a_call_over(harms in proptest::collection::vec(harm(), 1..20)) {
+        let mut load = load(Workload::Proxy200);
+        load.ramp = Ramp::flat(40.0);
+        let mut world = World::new(load);
+        let mut turn = 0;
+        world.run(&mut |_, bytes| {
+            turn += 1;
+            let harm = &harms[turn % harms.len()];
+            Some(if turn % 2 == 0 { harm.done_to(bytes) } else { bytes.to_vec() })
+        });
+        let c = &world.uac.counts;
+        prop_assert_eq!(c.succeeded + c.failed, c.started);
+    }
+}
