@@ -1,9 +1,9 @@
 //! What needs a network of its own: a loopback with the MTU of an Ethernet and no other route.
 //!
 //! Each test runs itself again inside a fresh user and network namespace, where nobody else is.
+#![expect(clippy::unwrap_used, reason = "a test stops where its set-up fails")]
 
 use std::net::UdpSocket as Plain;
-#![expect(clippy::unwrap_used, reason = "a test stops where its set-up fails")]
 use std::process::Command;
 use std::time::Duration;
 
