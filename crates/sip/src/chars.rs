@@ -110,18 +110,27 @@ pub(crate) fn trim(bytes: &[u8]) -> &[u8] {
 }
 
 /// `bytes` without leading white space.
-pub(crate) fn trim_start(bytes: &[u8]) -> &[u8] {
-    let skip = bytes.iter().take_while(|&&b| is_space(b)).count();
-    bytes.get(skip..).unwrap_or_default()
+pub(crate) fn trim_start(mut bytes: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = bytes
+        && is_space(*first)
+    {
+        bytes = rest;
+    }
+    bytes
 }
 
 /// `bytes` without trailing white space.
-pub(crate) fn trim_end(bytes: &[u8]) -> &[u8] {
-    let skip = bytes.iter().rev().take_while(|&&b| is_space(b)).count();
-    bytes.get(..bytes.len() - skip).unwrap_or_default()
+pub(crate) fn trim_end(mut bytes: &[u8]) -> &[u8] {
+    while let [rest @ .., last] = bytes
+        && is_space(*last)
+    {
+        bytes = rest;
+    }
+    bytes
 }
 
 /// Splits at the first byte that is not of `class`.
+#[inline]
 pub(crate) fn take(bytes: &[u8], class: u16) -> (&[u8], &[u8]) {
     let len = bytes.iter().take_while(|&&b| is(b, class)).count();
     bytes.split_at_checked(len).unwrap_or((bytes, &[]))

@@ -76,8 +76,10 @@ impl<'a> Message<'a> {
         let malformed = |header, entry: &Entry| ParseError::Malformed { header, offset: entry.value.start };
 
         let entry = index.first(HeaderName::Via).ok_or(ParseError::Missing(HeaderName::Via))?;
-        let line = entry.value.of(bytes);
-        let first = split_values(line).next().map_or(line, |(value, _)| value);
+        let mut lines = iter::successors(Some(entry), |entry| index.next(entry));
+        let (entry, first) = lines
+            .find_map(|entry| split_values(entry.value.of(bytes)).next().map(|(value, _)| (entry, value)))
+            .ok_or(malformed(HeaderName::Via, entry))?;
         let via = match Via::parse(first) {
             Some(via) => via,
             None => {

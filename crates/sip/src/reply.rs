@@ -44,11 +44,11 @@ impl<'a> Reply<'a> {
                     write_via_received(out, first.bytes, request.via(), source);
                     let behind = (first.span.end - field.value_span.start) as usize;
                     write_unfolded(out, field.value.get(behind..).unwrap_or_default());
+                    top = false;
                 }
                 _ => write_unfolded(out, field.value),
             }
             out.extend_from_slice(b"\r\n");
-            top = false;
         }
         // Timestamp goes into a 100 (§8.2.6.1); any other answer may carry it too.
         for name in

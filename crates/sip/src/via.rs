@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use crate::Transport;
 use crate::chars::{self, TOKEN};
-use crate::params::Params;
+use crate::params::{Param, Params};
 use crate::uri::{host_ip, split_host_port};
 
 /// The seven characters that mark a branch of RFC 3261 and later (§8.1.1.7).
@@ -42,10 +42,11 @@ impl<'a> Via<'a> {
         for param in walk.by_ref() {
             match param.name.len() {
                 6 if param.name.eq_ignore_ascii_case(b"branch") => {
-                    let branch = param.value.filter(|v| !v.is_empty() && v.first() != Some(&b'"'))?;
-                    once(&mut via.branch, branch)?;
+                    once(&mut via.branch, unquoted(param)?)?;
                 }
-                8 if param.name.eq_ignore_ascii_case(b"received") => once(&mut via.received, param.value?)?,
+                8 if param.name.eq_ignore_ascii_case(b"received") => {
+                    once(&mut via.received, unquoted(param)?)?
+                }
                 5 if param.name.eq_ignore_ascii_case(b"rport") => {
                     let port = match param.value {
                         None | Some(b"") => None,
@@ -53,7 +54,7 @@ impl<'a> Via<'a> {
                     };
                     once(&mut via.rport, port)?;
                 }
-                5 if param.name.eq_ignore_ascii_case(b"maddr") => once(&mut via.maddr, param.value?)?,
+                5 if param.name.eq_ignore_ascii_case(b"maddr") => once(&mut via.maddr, unquoted(param)?)?,
                 _ => {}
             }
         }
@@ -102,6 +103,11 @@ impl<'a> Via<'a> {
     pub const fn params(&self) -> Params<'a> {
         self.params
     }
+}
+
+/// The value of a parameter that is a token or a host.
+fn unquoted<'a>(param: Param<'a>) -> Option<&'a [u8]> {
+    param.value.filter(|value| !value.is_empty() && !value.starts_with(b"\""))
 }
 
 /// Puts a parameter's value in its place, unless it has been there already (RFC 3261 §7.3.1).

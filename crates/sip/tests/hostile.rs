@@ -370,6 +370,8 @@ fn a_via_is_read_with_all_its_white_space_and_no_more() {
         "SIP/2.0/UDP h;branch",
         "SIP/2.0/UDP h;branch=",
         "SIP/2.0/UDP h;branch=\"z\"",
+        "SIP/2.0/UDP h;maddr=\"h\"",
+        "SIP/2.0/UDP h;received=",
         "SIP/2.0/UDP h;branch=a;branch=b",
         "SIP/2.0/UDP h;rport=65536",
         "SIP/2.0/UDP h;rport=x",
@@ -399,6 +401,7 @@ fn a_forged_received_is_overwritten_in_any_place() {
             "SIP/2.0/UDP h;branch=z9;received=192.0.2.1, SIP/2.0/UDP i",
         ),
         ("SIP/2.0/UDP 192.0.2.1;;,;,,", "SIP/2.0/UDP 192.0.2.1;;,;,,"),
+        ("\r\nv: , \r\nVia: SIP/2.0/UDP h", "\r\nVia: ,\r\nVia: SIP/2.0/UDP h;received=192.0.2.1"),
     ] {
         let message = String::from_utf8(request(b"", b"")).unwrap();
         let message = message.replacen("SIP/2.0/UDP c;branch=z9hG4bKx", via, 1);
