@@ -7,15 +7,19 @@
 mod batch;
 mod clock;
 mod error;
+mod import;
 mod load;
 mod row;
 mod schema;
 mod store;
+mod users;
 mod writer;
 
 pub use clock::{Clock, Times};
 pub use error::{StoreError, StoreErrorKind};
+pub use import::{Dump, ImportCount, ImportOptions, ImportReport, Item, RawRow, Source, SqliteFile, Table};
 pub use load::LoadReport;
 pub use row::Sockets;
 pub use store::{Options, Store, run};
+pub use users::UserRow;
 pub use writer::{Writer, WriterEvent, WriterHandle, WriterOptions, WriterStats};

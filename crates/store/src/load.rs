@@ -36,11 +36,14 @@ const BAD_ROWS_MAX: usize = 100;
 /// Rows that ended longer ago than this are deleted at start; younger ones may only look so to a wrong clock.
 const KEPT_AFTER_END_SECS: i64 = 86_400;
 
-const READ: &str = "SELECT coalesce(max(id), -1), count(*), coalesce(group_concat(
-    username || char(31) || domain || char(31) || contact || char(31) || received || char(31) || path || char(31)
-    || expires || char(31) || q || char(31) || callid || char(31) || cseq || char(31) || last_modified || char(31)
-    || user_agent || char(31) || socket || char(31) || instance || char(31) || reg_id, char(30)), '')
-    FROM (SELECT * FROM location WHERE id > ? ORDER BY id LIMIT ?)";
+/// Two thousand rows as one text; `printf` is the cheapest of SQLite's ways to join them.
+const READ: &str = concat!(
+    "SELECT coalesce(max(id), -1), count(*), coalesce(group_concat(printf('",
+    "%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%d\x1f%d\x1f%s\x1f%d\x1f%d\x1f%s\x1f%s\x1f%s\x1f%d', ",
+    "username, domain, contact, received, path, expires, CAST(q * 1000 + 0.5 AS INTEGER), callid, cseq, ",
+    "last_modified, user_agent, socket, instance, reg_id), char(30)), '') FROM location WHERE id > ?1 AND id <= ",
+    "coalesce((SELECT id FROM location WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2), 9223372036854775807)",
+);
 
 impl Store {
     /// Reads all bindings that live into `locations`.
@@ -59,19 +62,9 @@ impl Store {
         let mut db = self.connection().await;
         let times = clock();
         let mut report = LoadReport::default();
-        let mut page = read(&mut db, -1).await.map_err(|error| self.error(&error))?;
-        while page.count > 0 {
-            let after = page.last;
-            let mut next = pin!(read(&mut db, after));
-            // The first poll hands the query to the driver's thread, which works on it while we cut up the last one.
-            let early = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await;
-            report.take(&page, |row| row.apply(locations, sockets, times));
-            let read = match early {
-                Poll::Ready(read) => read,
-                Poll::Pending => next.await,
-            };
-            page = read.map_err(|error| self.error(&error))?;
-        }
+        let read =
+            read_pages(&mut db, READ, |page| report.take(page, |row| row.apply(locations, sockets, times)));
+        read.await.map_err(|error| self.error(&error))?;
         let gone = times.unix.saturating_sub(KEPT_AFTER_END_SECS);
         let deleted =
             sqlx::query("DELETE FROM location WHERE expires < ?").bind(gone).execute(&mut *db).await;
@@ -81,15 +74,44 @@ impl Store {
 }
 
 /// Some rows, joined into one text.
-struct Page {
-    after: i64,
+pub(crate) struct Page {
+    /// The rows have an `id` above this.
+    pub(crate) after: i64,
     last: i64,
     count: i64,
     text: String,
 }
 
-async fn read(db: &mut SqliteConnection, after: i64) -> Result<Page, sqlx::Error> {
-    let row = sqlx::query_as::<_, (i64, i64, String)>(READ).bind(after).bind(ROWS_PER_READ);
+impl Page {
+    /// The rows, each as its fields.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = &str>> {
+        self.text.split('\x1e').map(|row| row.split('\x1f'))
+    }
+}
+
+/// Runs a query such as [`READ`] until it finds no more rows.
+pub(crate) async fn read_pages(
+    db: &mut SqliteConnection,
+    sql: &'static str,
+    mut take: impl FnMut(&Page),
+) -> Result<(), sqlx::Error> {
+    let mut page = read(db, sql, -1).await?;
+    while page.count > 0 {
+        let after = page.last;
+        let mut next = pin!(read(db, sql, after));
+        // The first poll hands the query to the driver's thread, which works on it while we cut up the last one.
+        let early = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await;
+        take(&page);
+        page = match early {
+            Poll::Ready(read) => read?,
+            Poll::Pending => next.await?,
+        };
+    }
+    Ok(())
+}
+
+async fn read(db: &mut SqliteConnection, sql: &'static str, after: i64) -> Result<Page, sqlx::Error> {
+    let row = sqlx::query_as::<_, (i64, i64, String)>(sql).bind(after).bind(ROWS_PER_READ - 1);
     let (last, count, text) = row.fetch_one(db).await?;
     Ok(Page { after, last, count, text })
 }
@@ -97,9 +119,9 @@ async fn read(db: &mut SqliteConnection, after: i64) -> Result<Page, sqlx::Error
 impl LoadReport {
     fn take(&mut self, page: &Page, apply: impl Fn(&RowRef<'_>) -> Applied) {
         let mut rows = 0;
-        for text in page.text.split('\x1e') {
+        for fields in page.rows() {
             rows += 1;
-            match RowRef::from_fields(text.split('\x1f')).map(|row| apply(&row)) {
+            match RowRef::from_fields(fields).map(|row| apply(&row)) {
                 Some(Applied::Taken) => self.taken += 1,
                 Some(Applied::Expired) => self.expired += 1,
                 Some(Applied::Present) => self.present += 1,
@@ -108,9 +130,9 @@ impl LoadReport {
                 None => self.bad_row(page.after, "a number or the count of columns is wrong"),
             }
         }
-        // A row with a NULL joins to NULL, which group_concat leaves out.
+        // A separator inside a text makes more rows than there are.
         for _ in rows..page.count {
-            self.bad_row(page.after, "a column is NULL");
+            self.bad_row(page.after, "not readable");
         }
     }
 

@@ -85,6 +85,20 @@ impl LocationRow {
         }
     }
 
+    /// What [`LocationRow::apply`] would do, as far as the row alone tells.
+    pub(crate) fn check(&self, times: Times) -> Applied {
+        match row_ref(self).defect() {
+            Some(defect) => Applied::Bad(defect),
+            None if times.left(self.last_modified, self.expires) == 0 => Applied::Expired,
+            None => Applied::Taken,
+        }
+    }
+
+    /// The canonical address-of-record.
+    pub(crate) fn aor(&self) -> Vec<u8> {
+        row_ref(self).aor()
+    }
+
     /// Adds the row's binding to `locations`, unless one for the same contact is there already.
     pub(crate) fn apply(&self, locations: &Locations, sockets: &Sockets, times: Times) -> Applied {
         row_ref(self).apply(locations, sockets, times)
@@ -152,7 +166,7 @@ impl<'a> RowRef<'a> {
             received: next()?,
             path: next()?,
             expires: next()?.parse().ok()?,
-            q: read_q(next()?)?,
+            q: next()?.parse().ok().filter(|&q| q <= 1000)?,
             callid: next()?,
             cseq: next()?.parse().ok()?,
             last_modified: next()?.parse().ok()?,
@@ -162,6 +176,16 @@ impl<'a> RowRef<'a> {
             reg_id: next()?.parse().ok()?,
         };
         fields.next().is_none().then_some(row)
+    }
+
+    fn aor(&self) -> Vec<u8> {
+        let mut aor = Vec::with_capacity(self.username.len() + self.domain.len() + 1);
+        if !self.username.is_empty() {
+            aor.extend(unescape(self.username.as_bytes()));
+            aor.push(b'@');
+        }
+        aor.extend_from_slice(self.domain.as_bytes());
+        aor
     }
 
     /// Why the row can't be a binding.
@@ -200,12 +224,7 @@ impl<'a> RowRef<'a> {
         if left == 0 {
             return Applied::Expired;
         }
-        let mut aor = Vec::with_capacity(self.username.len() + self.domain.len() + 1);
-        if !self.username.is_empty() {
-            aor.extend(unescape(self.username.as_bytes()));
-            aor.push(b'@');
-        }
-        aor.extend_from_slice(self.domain.as_bytes());
+        let aor = self.aor();
         let binding = Binding {
             contact: self.contact.as_bytes(),
             q: self.q,
