@@ -121,6 +121,7 @@ fn non_invite_repeats_its_last_response_until_timer_j() {
         assert_eq!(uas.receive(&options), Arrival::Retransmission);
         assert!(uas.last_sent().starts_with(&format!("SIP/2.0 {status}")));
     }
+    assert_eq!((uas.sent_ms("SIP/2.0 100"), uas.sent_ms("SIP/2.0 200")), (vec![0, 0], vec![0, 0]));
     assert!(!uas.respond(server, &options, 500));
     uas.run_until_ms(31_999);
     assert_eq!(uas.receive(&options), Arrival::Retransmission);
