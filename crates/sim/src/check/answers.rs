@@ -1,0 +1,137 @@
+//! ACKs of 2xx (RFC 3261 §13.2.2.4), and what one turn may say.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+use tandem_sip::{Index, Limits, Message, Method, Outbox};
+
+use super::{Check, Role, Wire, tag, text};
+use crate::World;
+
+type Answered = (SocketAddr, Vec<u8>, u32, Vec<u8>);
+
+/// Every 2xx to an INVITE that reaches a caller is acknowledged.
+#[derive(Default)]
+pub struct SuccessAcknowledged(BTreeMap<Answered, bool>);
+
+impl Check for SuccessAcknowledged {
+    fn name(&self) -> &'static str {
+        "every 2xx is acknowledged"
+    }
+
+    fn sent(&mut self, wire: &Wire<'_>) -> Result<(), String> {
+        let message = wire.message;
+        if message.is_request() && message.method() == Method::Ack && wire.from_role == Role::Phone {
+            let key =
+                (wire.from, message.call_id().to_vec(), message.cseq().number, tag(message.to()).to_vec());
+            self.0.insert(key, true);
+        }
+        Ok(())
+    }
+
+    fn delivered(&mut self, wire: &Wire<'_>) -> Result<(), String> {
+        let message = wire.message;
+        let is_success = !message.is_request() && (200..300).contains(&message.status());
+        if is_success && message.cseq().method == Method::Invite && wire.to_role == Role::Phone {
+            let key =
+                (wire.to, message.call_id().to_vec(), message.cseq().number, tag(message.to()).to_vec());
+            self.0.entry(key).or_insert(false);
+        }
+        Ok(())
+    }
+
+    fn at_end(&mut self, _world: &World) -> Result<(), String> {
+        match self.0.iter().find(|(_, acknowledged)| !**acknowledged) {
+            None => Ok(()),
+            Some(((at, call_id, ..), _)) => Err(format!("{at} never acknowledged {}", text(call_id))),
+        }
+    }
+}
+
+/// A node gives at most one final response in one turn, and none to an ACK or a response.
+pub struct OneAnswer;
+
+impl Check for OneAnswer {
+    fn name(&self) -> &'static str {
+        "at most one answer to one datagram"
+    }
+
+    fn turn(&mut self, from: SocketAddr, bytes: &[u8], out: &Outbox) -> Result<(), String> {
+        let mut index = Index::new();
+        let Ok(request) = Message::parse(bytes, &mut index, &Limits::default()) else {
+            return if out.is_empty() { Ok(()) } else { Err("what can't be read was answered".to_owned()) };
+        };
+        if !request.is_request() {
+            return Ok(());
+        }
+        let is_cancel = request.method() == Method::Cancel;
+        let mut finals = 0;
+        for (hop, bytes) in out.iter() {
+            let mut index = Index::new();
+            let Ok(answer) = Message::parse(bytes, &mut index, &Limits::default()) else {
+                return Err(format!("a node wrote what can't be read: {}", text(bytes)));
+            };
+            // The CANCEL's own answer goes beside the 487 of its INVITE.
+            let is_other = is_cancel && answer.cseq().method != Method::Cancel;
+            if !answer.is_request() && answer.status() >= 200 && hop.peer.ip() == from.ip() && !is_other {
+                finals += 1;
+            }
+        }
+        let allowed = usize::from(request.method() != Method::Ack);
+        if finals <= allowed { Ok(()) } else { Err(format!("{finals} final answers to {}", text(bytes))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tandem_base::Instant;
+    use tandem_sip::{Hop, ListenerId};
+
+    use super::*;
+    use crate::check::OneFinal;
+
+    fn response(status: u16, to_tag: &str) -> Vec<u8> {
+        format!(
+            "SIP/2.0 {status} X\r\nVia: SIP/2.0/UDP 10.0.1.1;branch=z9hG4bKa\r\nFrom: <sip:a@b>;tag=1\r\n\
+             To: <sip:c@b>;tag={to_tag}\r\nCall-ID: x\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
+    fn see<T>(bytes: &[u8], look: impl FnOnce(&Wire<'_>) -> T) -> T {
+        let mut index = Index::new();
+        let message = Message::parse(bytes, &mut index, &Limits::default()).unwrap();
+        let address: SocketAddr = "10.0.1.1:5060".parse().unwrap();
+        look(&Wire {
+            at: Instant::ZERO,
+            from: address,
+            to: address,
+            from_role: Role::Node,
+            to_role: Role::Phone,
+            message: &message,
+        })
+    }
+
+    #[test]
+    fn a_second_failure_is_found_and_a_second_fork_is_none() {
+        let mut check = OneFinal::default();
+        let mut sent = |status, tag| see(&response(status, tag), |wire| check.sent(wire)).is_ok();
+        assert!(sent(200, "a") && sent(200, "a") && sent(200, "b"));
+        assert!(!sent(486, "c"));
+        let mut check = OneFinal::default();
+        let mut sent = |status, tag| see(&response(status, tag), |wire| check.sent(wire)).is_ok();
+        assert!(sent(486, "a") && sent(486, "a") && !sent(487, "a"));
+    }
+
+    #[test]
+    fn two_answers_to_one_datagram_are_found() {
+        let request = b"OPTIONS sip:b SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.1.1;branch=z9hG4bKa\r\n\
+            From: <sip:a@b>;tag=1\r\nTo: <sip:c@b>\r\nCall-ID: x\r\nCSeq: 1 OPTIONS\r\n\r\n";
+        let from: SocketAddr = "10.0.1.1:5060".parse().unwrap();
+        let mut out = Outbox::new();
+        out.send(Hop::udp(ListenerId(0), from), &response(200, "a"));
+        assert!(OneAnswer.turn(from, request, &out).is_ok());
+        out.send(Hop::udp(ListenerId(0), from), &response(404, "a"));
+        assert!(OneAnswer.turn(from, request, &out).is_err());
+    }
+}

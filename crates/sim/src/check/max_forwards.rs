@@ -1,0 +1,59 @@
+//! Hops: RFC 3261 §16.3 step 3, §16.6 step 3, and no loop (RFC 5393).
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+use tandem_sip::{HeaderName, Method};
+
+use super::{Check, Role, Wire, text};
+
+/// A datagram crosses a node at most so often in any scenario.
+const HOPS_MAX: usize = 8;
+
+type Request = (SocketAddr, Vec<u8>, u32, Vec<u8>);
+
+/// A node sends a request on with fewer hops left than it came with, and none that came with 0.
+#[derive(Default)]
+pub struct HopsCount(BTreeMap<Request, u32>);
+
+impl Check for HopsCount {
+    fn name(&self) -> &'static str {
+        "Max-Forwards falls and nothing loops"
+    }
+
+    fn delivered(&mut self, wire: &Wire<'_>) -> Result<(), String> {
+        if wire.to_role == Role::Node
+            && let Some((request, hops)) = hops(wire.to, wire)
+        {
+            let most = self.0.entry(request).or_insert(hops);
+            *most = hops.max(*most);
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self, wire: &Wire<'_>) -> Result<(), String> {
+        if wire.from_role != Role::Node {
+            return Ok(());
+        }
+        let Some((request, hops)) = hops(wire.from, wire) else { return Ok(()) };
+        if wire.message.values(HeaderName::Via).count() > HOPS_MAX {
+            return Err(format!("{} loops", text(wire.message.call_id())));
+        }
+        match self.0.get(&request) {
+            Some(most) if hops < *most => Ok(()),
+            Some(most) => Err(format!("Max-Forwards {hops} sent on, {most} came")),
+            None => Err(format!("{} was sent by a node that never got it", text(wire.message.call_id()))),
+        }
+    }
+}
+
+/// ACK and CANCEL may be a node's own, with a count of their own.
+fn hops(node: SocketAddr, wire: &Wire<'_>) -> Option<(Request, u32)> {
+    let message = wire.message;
+    if !message.is_request() || matches!(message.method(), Method::Ack | Method::Cancel) {
+        return None;
+    }
+    let hops = message.number(HeaderName::MaxForwards).ok().flatten()?;
+    let cseq = message.cseq();
+    Some(((node, message.call_id().to_vec(), cseq.number, cseq.method_token.to_vec()), hops))
+}

@@ -1,0 +1,47 @@
+//! One final response per transaction: RFC 3261 §17.1, §16.7 steps 5 and 6.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+use tandem_sip::Method;
+
+use super::{Check, Role, Wire, tag, text};
+
+type Transaction = (SocketAddr, Vec<u8>, Vec<u8>);
+
+/// No caller is sent two different final responses to one transaction.
+///
+/// An INVITE may get any number of 2xx with tags of their own, even after a failure (§16.7 step 5), but no failure
+/// after a 2xx and no second failure.
+#[derive(Default)]
+pub struct OneFinal(BTreeMap<Transaction, Vec<(u16, Vec<u8>)>>);
+
+impl Check for OneFinal {
+    fn name(&self) -> &'static str {
+        "one final response per transaction"
+    }
+
+    fn sent(&mut self, wire: &Wire<'_>) -> Result<(), String> {
+        let message = wire.message;
+        let status = message.status();
+        if message.is_request() || status < 200 || wire.from_role != Role::Node || wire.to_role != Role::Phone
+        {
+            return Ok(());
+        }
+        let branch = message.via().branch.unwrap_or_default().to_vec();
+        let method = message.cseq().method_token.to_vec();
+        let finals = self.0.entry((wire.to, branch, method)).or_default();
+        let this = (status, tag(message.to()).to_vec());
+        if finals.contains(&this) {
+            return Ok(());
+        }
+        let is_invite = message.cseq().method == Method::Invite;
+        let is_success = status < 300;
+        let allowed = if is_invite && is_success { true } else { finals.is_empty() };
+        finals.push(this);
+        if allowed {
+            return Ok(());
+        }
+        Err(format!("{} got {finals:?} for {}", wire.to, text(message.call_id())))
+    }
+}
