@@ -84,6 +84,19 @@ impl Store {
         StoreError::from_sqlx(&self.shared.path, error)
     }
 
+    /// Closes the file, its write-ahead log folded in. After the writer has stopped; a clone elsewhere keeps it open.
+    ///
+    /// Not closing loses nothing: the next start reads the log.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file.
+    pub async fn close(self) -> Result<(), StoreError> {
+        let Some(shared) = Arc::into_inner(self.shared) else { return Ok(()) };
+        let closed = shared.connection.into_inner().close().await;
+        closed.map_err(|error| StoreError::from_sqlx(&shared.path, &error))
+    }
+
     /// Reads the whole file and checks its structure; takes a second per few hundred megabytes.
     ///
     /// # Errors

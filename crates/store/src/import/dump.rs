@@ -130,7 +130,7 @@ impl<R: Read> Dump<R> {
         let Some(table) = self.table_name()? else { return self.input.skip_statement(self.backslash) };
         self.input.skip_space()?;
         let named = if self.input.peek()? == Some(b'(') { Some(self.name_list()?) } else { None };
-        if self.space_word()?.to_ascii_uppercase() != "VALUES" {
+        if !self.space_word()?.eq_ignore_ascii_case("VALUES") {
             return self.input.skip_statement(self.backslash);
         }
         let columns = named.or_else(|| self.columns_of(table));
