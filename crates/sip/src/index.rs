@@ -98,6 +98,15 @@ impl Index {
         self.entries.get(usize::from(entry.next))
     }
 
+    /// What Content-Length says, if there is one; the same for datagrams and streams.
+    pub(crate) fn content_length(&self, bytes: &[u8]) -> Result<Option<u64>, ParseError> {
+        let Some(entry) = self.first(HeaderName::ContentLength) else { return Ok(None) };
+        if self.next(entry).is_some() {
+            return Err(ParseError::Repeated(HeaderName::ContentLength));
+        }
+        content_length(entry.value.of(bytes)).map(Some).ok_or(ParseError::ContentLength)
+    }
+
     fn note(&mut self, defect: ParseError) {
         self.defect = self.defect.or(Some(defect));
     }
@@ -322,4 +331,12 @@ impl Index {
 /// Whether `text` starts as a SIP version of any number does.
 fn is_sip_version(text: &[u8]) -> bool {
     text.get(..4).is_some_and(|head| head.eq_ignore_ascii_case(b"SIP/"))
+}
+
+/// A Content-Length value: digits only, read whole so that it can't wrap.
+fn content_length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |n, b| n.checked_mul(10)?.checked_add(u64::from(b - b'0')))
 }

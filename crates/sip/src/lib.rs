@@ -2,12 +2,14 @@
 //!
 //! A received message is looked at where it lies: [`Message::parse`] makes one pass and notes where the header fields
 //! are in a reused [`Index`]; their values are read when asked for. A forwarded message is the received octets with
-//! a few [`Edits`], written once into the [`Outbox`]; an answer is written from the request by [`Reply`].
+//! a few [`Edits`], written once into the [`Outbox`]; an answer is written from the request by [`Reply`]. A stream is
+//! cut into messages by a [`Framer`].
 
 mod chars;
 mod cseq;
 mod edit;
 mod error;
+mod frame;
 mod header;
 mod hop;
 mod index;
@@ -23,6 +25,7 @@ mod via;
 pub use cseq::CSeq;
 pub use edit::Edits;
 pub use error::ParseError;
+pub use frame::{Frame, FrameError, Framer};
 pub use header::HeaderName;
 pub use hop::{ConnectionId, Hop, ListenerId, Outbox, Transmit, Transport};
 pub use index::{Index, Span};

@@ -135,14 +135,14 @@ impl<'a> Message<'a> {
             defect = Some(ParseError::MethodMismatch);
         }
         let mut body = index.body;
-        if let Some(entry) = index.first(HeaderName::ContentLength) {
-            match content_length(entry.value.of(bytes)) {
-                Some(length) if length <= u64::from(body.end - body.start) => {
-                    // `length` is at most the body's extent, which is a u32.
-                    body.end = body.start + u32::try_from(length).unwrap_or(0);
-                }
-                _ => defect = defect.or(Some(ParseError::ContentLength)),
+        match index.content_length(bytes) {
+            Ok(None) => {}
+            Ok(Some(length)) if length <= u64::from(body.end - body.start) => {
+                // `length` is at most the body's extent, which is a u32.
+                body.end = body.start + u32::try_from(length).unwrap_or(0);
             }
+            Ok(Some(_)) => defect = defect.or(Some(ParseError::ContentLength)),
+            Err(error) => defect = defect.or(Some(error)),
         }
         let bytes = bytes.get(..body.end as usize).unwrap_or(bytes);
         let mut message = Self { bytes, index, via, cseq, call_id, defect };
@@ -396,12 +396,4 @@ fn is_call_id(value: &[u8]) -> bool {
         [b'@', second @ ..] => !first.is_empty() && chars::all(second, chars::WORD),
         _ => false,
     }
-}
-
-/// A Content-Length value: digits only, read whole so that it can't wrap.
-fn content_length(value: &[u8]) -> Option<u64> {
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    value.iter().try_fold(0_u64, |n, b| n.checked_mul(10)?.checked_add(u64::from(b - b'0')))
 }
