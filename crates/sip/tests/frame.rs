@@ -35,7 +35,7 @@ fn frames(pieces: &[&[u8]], limits: &Limits) -> Vec<Event> {
             };
             let used = match &event {
                 Event::Message(message) => message.len(),
-                _ => 2,
+                Event::Pong | Event::Ping | Event::Error(_) => 2,
             };
             buffer.drain(..used);
             events.push(event);
