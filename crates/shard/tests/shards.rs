@@ -295,16 +295,17 @@ fn commands_and_timers_reach_a_sleeping_machine() {
     assert_eq!(bench.next_event(), (1, Told::Timeout));
 }
 
+/// More commands wait than a turn takes, and one wake-up brings them all.
 #[test]
 fn a_full_command_queue_gives_the_command_back() {
-    let mut bench = Bench::new(1, |plan| plan.commands_max = 8);
+    let mut bench = Bench::new(1, |plan| plan.commands_max = 200);
     bench.order(0, Order::Sleep(Duration::from_millis(300)));
     std::thread::sleep(Duration::from_millis(50));
-    let taken = (0..20).filter(|number| bench.running.commands.send(0, Order::Say(*number)).is_ok()).count();
-    assert_eq!(taken, 8);
-    assert!(matches!(bench.running.commands.send(0, Order::Say(99)), Err(Refused::Full(Order::Say(99)))));
-    assert!(matches!(bench.running.commands.send(1, Order::Say(99)), Err(Refused::Gone(Order::Say(99)))));
-    for number in 0..8 {
+    let taken = (0..300).filter(|number| bench.running.commands.send(0, Order::Say(*number)).is_ok()).count();
+    assert_eq!(taken, 200);
+    assert!(matches!(bench.running.commands.send(0, Order::Say(999)), Err(Refused::Full(Order::Say(999)))));
+    assert!(matches!(bench.running.commands.send(1, Order::Say(999)), Err(Refused::Gone(Order::Say(999)))));
+    for number in 0..200 {
         assert_eq!(bench.next_event(), (0, Told::Command(number)));
     }
 }
