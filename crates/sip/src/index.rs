@@ -179,7 +179,8 @@ impl Index {
             self.note(ParseError::Version);
         }
         let (digits, after) = rest.get(1..).and_then(|r| r.split_at_checked(3)).ok_or(ParseError::NotSip)?;
-        let status = chars::decimal(digits).and_then(|s| u16::try_from(s).ok()).ok_or(ParseError::NotSip)?;
+        let status = chars::decimal(digits).and_then(|s| u16::try_from(s).ok());
+        let status = status.filter(|&status| status >= 100).ok_or(ParseError::NotSip)?;
         // Interop: some leave out the space along with an empty reason phrase.
         let reason = match after {
             [b' ', reason @ ..] => reason,
@@ -189,7 +190,7 @@ impl Index {
                 after
             }
         };
-        if !(100..700).contains(&status) || chars::until_control(reason) < reason.len() {
+        if status >= 700 || chars::until_control(reason) < reason.len() {
             self.note(ParseError::StartLine { offset: offset(start + space) });
         }
         let end = start + line.len();

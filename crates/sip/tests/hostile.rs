@@ -137,6 +137,25 @@ fn two_readings_of_one_line_are_refused() {
     assert_eq!(defect(&request(b"Subject: \"a\\\0b\\\x07\"\tc \xd0\x96\r\nX:\r\n", b"")), None);
 }
 
+#[test]
+fn a_status_code_has_three_digits_and_a_class() {
+    let response = |code: &str| {
+        format!(
+            "SIP/2.0 {code}\r\nVia: SIP/2.0/UDP h\r\nf: <sip:a>\r\nt: <sip:b>\r\ni: x\r\nCSeq: 1 BYE\r\n\r\n"
+        )
+    };
+    let limits = Limits::default();
+    for code in ["100 Trying", "200 ", "200", "699 \u{416}"] {
+        assert_eq!(outcome(response(code).as_bytes(), &limits), Ok(None), "{code}");
+    }
+    for code in ["700 x", "999 x", "2000 x", "200x", "200\tOK", "200 O\0K"] {
+        assert!(outcome(response(code).as_bytes(), &limits).unwrap().is_some(), "{code}");
+    }
+    for code in ["", "2", "20", "000 x", "099 x", "-10 x", "+20 x", "2 0 x", " 200 x", "0x1 x"] {
+        assert_eq!(outcome(response(code).as_bytes(), &limits), Err(ParseError::NotSip), "{code}");
+    }
+}
+
 /// A datagram cut anywhere in its header fields is no other, shorter message.
 #[test]
 fn a_cut_message_is_refused() {
