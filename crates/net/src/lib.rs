@@ -6,7 +6,13 @@
 //! [`TransportError`] (§18.4), answers leave from the address that was asked (§18.2.2), and nothing is lost in
 //! silence: what cannot be delivered is counted in [`Counts`].
 //!
-//! Left out: framing of streams, which comes with them; `io_uring`, which measured within the noise of this design.
+//! What a message costs here is the kernel's UDP stack and the wake-ups: a forwarder spends 2 % of its time in this
+//! crate. So the levers are a full batch, a sleep that lets datagrams gather ([`NetOptions::gather`]) and no IP
+//! identification to draw ([`UdpSocket`] sets DF).
+//!
+//! Left out: framing of streams, which comes with them; `io_uring`, which measured within the noise of this design;
+//! a connected socket per busy peer, which saves the route look-up (about 4 % of a forwarder here) but would take that
+//! peer's datagrams past the steering by Call-ID and cost two system calls more a turn.
 
 mod arena;
 mod bpf;

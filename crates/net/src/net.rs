@@ -39,7 +39,8 @@ pub struct NetOptions {
     ///
     /// A wake-up costs more than a message, so at some 10,000 messages a second most of the processor time goes into
     /// waking up for one or two of them. Like a network card's interrupt moderation, this trades up to so much delay
-    /// per message for fewer wake-ups; it stops by itself where it does not gather at least two.
+    /// per message (and the kernel's timer slack, 50 µs unless the thread sets it) for fewer wake-ups; it stops by
+    /// itself where it does not gather at least two.
     pub gather: Duration,
 }
 
