@@ -117,6 +117,7 @@ proptest! {
     #[test]
     fn a_damaged_message_harms_nobody(Octets(bytes) in damaged()) {
         exercise::message(&bytes);
+        exercise::frame(&bytes);
     }
 
     #[test]

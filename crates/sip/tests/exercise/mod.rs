@@ -1,8 +1,8 @@
 // What must hold for any octets at all; the property tests and the fuzz targets share it by path.
 
 use tandem_sip::{
-    CSeq, Edits, Field, HeaderName, Index, Limits, Message, Method, NameAddr, Reply, Transport, Uri, Via,
-    host_ip, unescape, write_via_received,
+    CSeq, Edits, Field, Frame, FrameError, Framer, HeaderName, Index, Limits, Message, Method, NameAddr,
+    Reply, Transport, Uri, Via, host_ip, unescape, write_via_received,
 };
 
 /// Reads octets as a message and asks it everything.
@@ -257,4 +257,33 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|b| !space(b)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|b| !space(b)).map_or(start, |at| at + 1);
     &bytes[start..end]
+}
+
+/// Cuts octets into frames, at once and in pieces whose lengths they name themselves.
+pub(crate) fn frame(bytes: &[u8]) {
+    fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Result<Frame, FrameError>> {
+        let limits = Limits { message_bytes_max: 2_000, ..Limits::default() };
+        let (mut framer, mut index) = (Framer::new(), Index::new());
+        let (mut buffer, mut all) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            buffer.extend_from_slice(piece);
+            loop {
+                let frame = framer.next(&buffer, &mut index, &limits);
+                match frame {
+                    Ok(Frame::Incomplete) => break,
+                    Ok(frame) => drop(buffer.drain(..frame.octets())),
+                    Err(_) => {
+                        all.push(frame);
+                        return all;
+                    }
+                }
+                all.push(frame);
+            }
+        }
+        all
+    }
+    let Some((&size, stream)) = bytes.split_first() else { return };
+    let at_once = frames(core::iter::once(stream));
+    assert_eq!(frames(stream.chunks(usize::from(size) + 1)), at_once);
+    assert_eq!(frames(stream.chunks(1)), at_once);
 }
