@@ -58,10 +58,10 @@ impl Config {
 /// How requests are forwarded (CHECKLIST S4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Stateless for one target whose address is known, stateful otherwise.
+    /// Stateless for one target whose address is known and no credentials to check, stateful otherwise.
     #[default]
     Auto,
-    /// Without state wherever possible: only forks and host names make some.
+    /// Without state wherever possible: only forks, host names and credentials make some.
     Stateless,
     /// With a transaction for each request.
     Stateful,

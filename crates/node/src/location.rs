@@ -1,5 +1,7 @@
 //! REGISTER: RFC 3261 §10.3.
 
+use std::sync::Arc;
+
 use tandem_auth::Party;
 use tandem_proxy::Rejection;
 use tandem_registrar::Register;
@@ -19,7 +21,8 @@ impl Node {
         out: &mut Outbox,
     ) -> Result<(), Rejection> {
         let message = request.message;
-        let Some(policy) = self.config.registrar.clone() else { return Err(Rejection::status(405)) };
+        let config = Arc::clone(&self.config);
+        let Some(policy) = &config.registrar else { return Err(Rejection::status(405)) };
         if self.is_draining {
             return Err(Rejection::because(503, "Draining"));
         }
@@ -61,7 +64,7 @@ impl Node {
         };
         let mut headers = core::mem::take(&mut self.scratch);
         headers.clear();
-        let done = self.shared.locations.register(request.now, &policy, &self.aor, &asked, &mut headers);
+        let done = self.shared.locations.register(request.now, policy, &self.aor, &asked, &mut headers);
         let said = match done {
             Ok(registered) => {
                 self.counters.registered += 1;

@@ -141,9 +141,12 @@ impl Node {
             strip_credentials: standing == Standing::Authenticated,
             breadth: None,
         };
+        // A nonce count is used up by the first copy of a request: only a transaction knows the next one as a repetition.
         let wants_state = match self.config.mode {
             Mode::Stateful => true,
-            Mode::Auto | Mode::Stateless | Mode::Redirect => self.targets.len() != 1,
+            Mode::Auto | Mode::Stateless | Mode::Redirect => {
+                self.targets.len() != 1 || standing == Standing::Authenticated
+            }
         };
         let Some(key) = key.filter(|_| !request.is_mute()) else {
             let mut turn = Turn { now, layer: &mut self.layer, out };
