@@ -21,6 +21,9 @@ const TURNS_WITHOUT_POLL: u32 = 8;
 /// Of so many turns with datagrams, one tries whether gathering pays.
 const TURNS_PER_TRIAL: u32 = 16;
 
+/// Gathers in vain, in excess of those that paid, that end it. Arrivals are uneven: one gather proves little.
+const CREDIT_MAX: u32 = 8;
+
 /// Up to so many sockets it is cheaper to try them all than to ask epoll which are ready.
 const SOCKETS_TRIED: usize = 2;
 
@@ -40,7 +43,7 @@ pub struct NetOptions {
     /// A wake-up costs more than a message, so at some 10,000 messages a second most of the processor time goes into
     /// waking up for one or two of them. Like a network card's interrupt moderation, this trades up to so much delay
     /// per message (and the kernel's timer slack, 50 µs unless the thread sets it) for fewer wake-ups; it stops by
-    /// itself where it does not gather at least two.
+    /// itself where it seldom gathers two or more.
     pub gather: Duration,
 }
 
@@ -82,6 +85,8 @@ pub struct Net {
     turns_without_poll: u32,
     /// Turns with datagrams until gathering is tried; 0 while it pays.
     turns_to_trial: u32,
+    /// Gathers that paid, less those that did not, from 0 to [`CREDIT_MAX`].
+    credit: u32,
     rung: bool,
 }
 
@@ -103,6 +108,7 @@ impl Net {
             options,
             turns_without_poll: 0,
             turns_to_trial: TURNS_PER_TRIAL,
+            credit: 0,
             rung: false,
         })
     }
@@ -196,8 +202,13 @@ impl Net {
         } else {
             self.poll(Some(Duration::ZERO))?;
         }
-        if self.arena.filled() < 2 {
-            self.turns_to_trial = TURNS_PER_TRIAL;
+        if self.arena.filled() >= 2 {
+            self.credit = (self.credit + 1).min(CREDIT_MAX);
+        } else {
+            self.credit = self.credit.saturating_sub(1);
+            if self.credit == 0 {
+                self.turns_to_trial = TURNS_PER_TRIAL;
+            }
         }
         Ok(self.arena.filled() > 0)
     }
