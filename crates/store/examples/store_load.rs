@@ -1,7 +1,8 @@
-//! What a million bindings cost the store: `cargo run --release -p tandem-store --example store_load [COUNT] [FILE]`.
+//! What a million bindings cost the store: `cargo run --release -p tandem-store --example store_load [COUNT] [FILE] [load]`.
 //!
 //! Fills the location service, lets the writer insert everything and then write it once more as a refresh would,
-//! loads the file into an empty location service, and prints times, CPU time per row and resident memory.
+//! loads the file into an empty location service, and prints times, CPU time per row and resident memory. With `load`,
+//! the file of an earlier run is only loaded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,12 +21,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let count: u32 = args.next().map_or(Ok(1_000_000), |arg| arg.parse())?;
     let path = args.next().map_or_else(|| std::env::temp_dir().join("tandem-store-load.db"), PathBuf::from);
-    for suffix in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
-    }
     let clock: Clock = Arc::new(|| Times { now: Instant::from_secs(10), unix: 1_800_000_000 });
     let sockets = Sockets::new([(ListenerId(0), Transport::Udp, ([127, 0, 0, 1], 5060).into())]);
-    fill(&path, count, &clock, &sockets)?;
+    if args.next().as_deref() != Some("load") {
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
+        }
+        fill(&path, count, &clock, &sockets)?;
+    }
     let before = resident_bytes();
     let locations = Locations::new(HashKey::from_bytes([4; 16]), usize::MAX);
     let (start, cpu) = (wall(), cpu_us());
