@@ -1,10 +1,11 @@
 //! From typed values to a [`Config`]: defaults, and the rules between keys.
 
+use crate::diff::reload;
 use crate::keys::{
     Admin, Auth, Challenge, Durability, Listen, Log, Node, Proxy, Registrar, SECTIONS, SipLimits, Store, Top,
     Transaction, Values,
 };
-use crate::kind::Section;
+use crate::kind::{Reload, Section};
 use crate::mistake::{Findings, Mistake, Warning};
 use crate::raw::{RawConfig, RawTable, path};
 use crate::value::{Cores, Value, show_duration};
@@ -78,49 +79,50 @@ impl Config {
     }
 
     fn build(raw: &RawConfig) -> Self {
-        let mut shown = BTreeMap::new();
-        let mut one = |section: &Section| {
+        let mut values = BTreeMap::new();
+        for section in SECTIONS {
             let defaults = defaults(section);
-            let values =
-                raw.tables(section.name).next().map_or(defaults.clone(), |table| table.values(&defaults));
-            keep(&mut shown, section, 0, &values);
-            values
+            let typed: Vec<Values> = raw.tables(section.name).map(|table| table.values(&defaults)).collect();
+            // A table that is not there has its defaults; there is always one listener.
+            let tables = if typed.is_empty() { vec![defaults] } else { typed };
+            for (index, table) in tables.into_iter().enumerate() {
+                values.extend(table.into_iter().map(|(key, value)| (path(section, index, key), value)));
+            }
+        }
+        Self::from_values(values)
+    }
+
+    /// The configuration of the values by path, which are whole and checked.
+    fn from_values(values: BTreeMap<String, Value>) -> Self {
+        let table = |section: &Section, index: usize| -> Values {
+            let value = |key: &'static str| Some((key, values.get(&path(section, index, key))?.clone()));
+            section.keys.iter().filter_map(|key| value(key.name)).collect()
         };
-        let top = Top::build(&one(&Top::SECTION));
-        let node = Node::build(&one(&Node::SECTION));
-        let proxy = Proxy::build(&one(&Proxy::SECTION));
-        let transaction = Transaction::build(&one(&Transaction::SECTION));
-        let registrar = Registrar::build(&one(&Registrar::SECTION));
-        let auth = Auth::build(&one(&Auth::SECTION));
-        let store = Store::build(&one(&Store::SECTION));
-        let limits = SipLimits::build(&one(&SipLimits::SECTION));
-        let admin = Admin::build(&one(&Admin::SECTION));
-        let log = Log::build(&one(&Log::SECTION));
-        let defaults = defaults(&Listen::SECTION);
-        let mut tables: Vec<Values> = raw.tables("listen").map(|table| table.values(&defaults)).collect();
-        if tables.is_empty() {
-            tables.push(defaults);
-        }
-        let mut listen = Vec::new();
-        for (index, values) in tables.iter().enumerate() {
-            keep(&mut shown, &Listen::SECTION, index, values);
-            listen.push(Listen::build(values));
-        }
-        let domains = top.domains;
+        let one = |section: &Section| table(section, 0);
+        let listeners =
+            (0..).map(|index| table(&Listen::SECTION, index)).take_while(|table| !table.is_empty());
         Self {
-            domains,
-            listen,
-            node,
-            proxy,
-            transaction,
-            registrar,
-            auth,
-            store,
-            limits,
-            admin,
-            log,
-            values: shown,
+            domains: Top::build(&one(&Top::SECTION)).domains,
+            listen: listeners.map(|values| Listen::build(&values)).collect(),
+            node: Node::build(&one(&Node::SECTION)),
+            proxy: Proxy::build(&one(&Proxy::SECTION)),
+            transaction: Transaction::build(&one(&Transaction::SECTION)),
+            registrar: Registrar::build(&one(&Registrar::SECTION)),
+            auth: Auth::build(&one(&Auth::SECTION)),
+            store: Store::build(&one(&Store::SECTION)),
+            limits: SipLimits::build(&one(&SipLimits::SECTION)),
+            admin: Admin::build(&one(&Admin::SECTION)),
+            log: Log::build(&one(&Log::SECTION)),
+            values,
         }
+    }
+
+    /// This configuration with what a reload may change taken from `new`; the rest waits for a restart.
+    #[must_use]
+    pub fn reloaded(&self, new: &Self) -> Self {
+        let from_old = self.values.iter().filter(|(key, _)| reload(key) == Reload::Restart);
+        let from_new = new.values.iter().filter(|(key, _)| reload(key) == Reload::Live);
+        Self::from_values(from_old.chain(from_new).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 }
 
@@ -128,11 +130,6 @@ impl Config {
 fn follows(mistake: &Mistake, broken: &[usize]) -> bool {
     let lost = !mistake.key.contains('.') && broken.iter().any(|line| *line < mistake.line);
     !mistake.key.is_empty() && (lost || broken.contains(&mistake.line))
-}
-
-/// Notes each value under its path.
-fn keep(shown: &mut BTreeMap<String, Value>, section: &Section, index: usize, values: &Values) {
-    shown.extend(values.iter().map(|(key, value)| (path(section, index, key), value.clone())));
 }
 
 /// The defaults of a section's keys, read from the key table's own TOML.

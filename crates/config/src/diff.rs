@@ -64,7 +64,8 @@ impl Config {
     }
 }
 
-fn reload(path: &str) -> Reload {
+/// What a change of the key at `path` takes.
+pub(crate) fn reload(path: &str) -> Reload {
     let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
     let table = table.split('[').next().unwrap_or_default();
     SECTIONS

@@ -172,6 +172,14 @@ words! {
 }
 
 words! {
+    /// What to do with a Path that the phone does not know of.
+    PathPolicy {
+        Accept = "accept", "calls to the phone take it";
+        RequireSupport = "require-support", "the REGISTER is refused with 421";
+    }
+}
+
+words! {
     /// Who must prove who they are.
     Challenge {
         Outside = "outside", "everyone but `trusted` networks";
@@ -219,7 +227,7 @@ words! {
 section! {
     /// Keys before any table.
     Top = "", repeated: false {
-        domains: Vec<String> = ["localhost"], list(&Kind::Domain, 1, 1_024), Restart,
+        domains: Vec<String> = ["localhost"], list(&Kind::Domain, 1, 1_024), Live,
             "The domains this node answers for: their users register here, and their requests are looked up.",
             "`localhost` makes the first call on one machine work and serves nobody else's.";
     }
@@ -253,7 +261,7 @@ section! {
         steer: Steer = "auto", Kind::OneOf(Steer::WORDS), Restart,
             "How a datagram gets to the shard that owns its call.",
             "Kernel steering saves one copy between threads but needs a capability that not every container has.";
-        server: String = "Tandem", Kind::Text { max: 64 }, Restart,
+        server: String = "Tandem", Kind::Text { max: 64 }, Live,
             "The Server header field of our own answers. Empty: no such field.",
             "Says what answered, without a version that would tell an attacker which holes to try.";
     }
@@ -262,29 +270,29 @@ section! {
 section! {
     /// Forwarding of requests and responses (RFC 3261 §16).
     Proxy = "proxy", repeated: false {
-        mode: ProxyMode = "auto", Kind::OneOf(ProxyMode::WORDS), Restart,
+        mode: ProxyMode = "auto", Kind::OneOf(ProxyMode::WORDS), Live,
             "How requests are forwarded.",
             "`auto` keeps state only where forking needs it, which costs least.";
-        fork: Fork = "parallel", Kind::OneOf(Fork::WORDS), Restart,
+        fork: Fork = "parallel", Kind::OneOf(Fork::WORDS), Live,
             "The order in which several contacts of one user are tried.",
             "People expect all their phones to ring at once; q values still order groups of them.";
-        record_route: bool = true, Kind::Bool, Restart,
+        record_route: bool = true, Kind::Bool, Live,
             "Stays in the path of a call's later requests (RFC 3261 §16.6 step 4).",
             "The signed Record-Route lets later requests of a call pass without a challenge.";
-        recurse_redirects: bool = false, Kind::Bool, Restart,
+        recurse_redirects: bool = false, Kind::Bool, Live,
             "Follows a 3xx answer itself instead of passing it to the caller (RFC 3261 §16.7 step 4).",
             "A callee's answer should not make this node send calls to places of the callee's choice.";
-        timer_c: Duration = "190s", secs(181, 3_600), Restart,
+        timer_c: Duration = "190s", secs(181, 3_600), Live,
             "How long an INVITE may ring without any sign of progress (timer C, RFC 3261 §16.6 step 11).",
             "RFC 3261 demands more than three minutes.";
-        max_forwards: u8 = 70, count(1, 255), Restart,
+        max_forwards: u8 = 70, count(1, 255), Live,
             "The Max-Forwards given to a request that came without (RFC 3261 §16.6 step 3).",
             "RFC 3261 recommends 70.";
-        max_breadth: u8 = 60, count(1, 255), Restart,
+        max_breadth: u8 = 60, count(1, 255), Live,
             "The Max-Breadth given to a request that came without (RFC 5393 §5.3.3).",
             "RFC 5393 recommends 60, which keeps a fork bomb small.";
-        branches_max: usize = 16, count(1, 64), Restart,
-            "How many targets one request may be forwarded to.",
+        branches_max: usize = 16, count(1, 64), Live,
+            "How many targets one request may be forwarded to, all forks and followed redirects together.",
             "More contacts than anyone has phones, few enough that one INVITE is no amplifier.";
     }
 }
@@ -302,7 +310,7 @@ section! {
             "How long a message may linger in the network.",
             "RFC 3261 Table 4.";
         live_max: usize = 1000000, count(64, 16_777_216), Restart,
-            "How many transactions a shard keeps at a time; beyond, new requests get 503 with Retry-After.",
+            "How many transactions a shard keeps at a time, half of them received and half sent; beyond, new requests get 503 with Retry-After.",
             "Over UDP a finished one is kept 32 s, so this is some 7,000 calls a second; memory is used as it is needed.";
     }
 }
@@ -310,28 +318,31 @@ section! {
 section! {
     /// The registrar and its location service (RFC 3261 §10).
     Registrar = "registrar", repeated: false {
-        enabled: bool = true, Kind::Bool, Restart,
+        enabled: bool = true, Kind::Bool, Live,
             "Accepts REGISTER for `domains`.",
             "Without it nobody could be called.";
-        expires_min: Duration = "60s", secs(1, 3_600), Restart,
+        expires_min: Duration = "60s", secs(1, 3_600), Live,
             "The shortest binding that is granted; a shorter wish gets 423 (RFC 3261 §10.3 step 7).",
             "Phones behind NAT like to refresh each minute; more often is load without use. Above one hour is forbidden.";
-        expires_default: Duration = "1h", secs(1, 604_800), Restart,
+        expires_default: Duration = "1h", secs(1, 604_800), Live,
             "How long a binding lives when the phone does not say.",
             "RFC 3261 §10.2.1.1 suggests one hour.";
-        expires_max: Duration = "2h", secs(1, 604_800), Restart,
+        expires_max: Duration = "2h", secs(1, 604_800), Live,
             "The longest binding that is granted; a longer wish is cut.",
             "A phone that was unplugged is forgotten within two hours.";
-        contacts_max: usize = 10, count(1, 64), Restart,
+        contacts_max: usize = 10, count(1, 64), Live,
             "How many contacts a user may have at a time.",
             "Every contact is a branch of each call to the user.";
         aors_max: usize = 2000000, count(1, 100_000_000), Restart,
             "How many users may have bindings at a time; beyond, REGISTER gets 503 with Retry-After.",
             "A million subscribers with room; an entry takes some 400 octets, used as it is needed.";
-        path: bool = true, Kind::Bool, Restart,
-            "Keeps the Path of a REGISTER and routes calls along it (RFC 3327).",
-            "Without it, phones behind an edge proxy cannot be called.";
-        service_route: bool = false, Kind::Bool, Restart,
+        binding_bytes_max: usize = "4KiB", size(256, 65_535), Live,
+            "Octets of the contact, Call-ID, Path, instance and User-Agent of one binding together.",
+            "Many times what phones send; it bounds what one user can make the node remember.";
+        path: PathPolicy = "accept", Kind::OneOf(PathPolicy::WORDS), Live,
+            "What becomes of the Path that an edge proxy adds to the REGISTER of a phone that does not list it as supported (RFC 3327 §5.3).",
+            "The edge proxy is trusted, and a phone need not know of it to be called through it.";
+        service_route: bool = false, Kind::Bool, Live,
             "Tells phones in the 200 to REGISTER to send requests by way of this node (RFC 3608).",
             "A phone that registers here mostly has this node as its outbound proxy already.";
     }
@@ -340,13 +351,13 @@ section! {
 section! {
     /// Who must prove who they are, and how (RFC 7616, RFC 8760).
     Auth = "auth", repeated: false {
-        realm: Option<String> = none, Kind::Text { max: 128 }, Restart,
+        realm: Option<String> = none, Kind::Text { max: 128 }, Live,
             "The realm of every challenge.",
             "Without it the realm is the domain of the request, so that each domain has its own users.";
-        challenge: Challenge = "outside", Kind::OneOf(Challenge::WORDS), Restart,
+        challenge: Challenge = "outside", Kind::OneOf(Challenge::WORDS), Live,
             "Who is challenged. Requests inside a call carry our signed Record-Route and are not.",
             "Default deny: no open relay.";
-        trusted: Vec<Network> = [], list(&Kind::Network, 0, 1_024), Restart,
+        trusted: Vec<Network> = [], list(&Kind::Network, 0, 1_024), Live,
             "Networks whose requests are not challenged: trunks and neighbour proxies.",
             "A source address is proof only in a network you rule.";
         algorithms: Vec<Algorithm> = ["SHA-256", "MD5"], list(&Kind::OneOf(Algorithm::WORDS), 1, 2), Restart,
@@ -361,12 +372,15 @@ section! {
         secret_file: PathBuf = "tandem.secret", PATH, Restart,
             "The file with that key in hexadecimal; made at the first start, readable by its owner only.",
             "A key that outlives a restart keeps calls in progress from being challenged.";
-        guesses_max: u32 = 10, count(1, 10_000), Restart,
-            "How many wrong passwords a source may try for a user within `guess_window`.",
+        guesses_free: u32 = 5, count(1, 1_000), Restart,
+            "How many wrong passwords a source may try without delay; each further one doubles the wait.",
             "Room for a phone with a stale password, none for a search.";
-        guess_window: Duration = "60s", secs(1, 86_400), Restart,
-            "After how long those are forgotten.",
-            "Ten guesses a minute from a source do not find a password.";
+        guess_delay_max: Duration = "15m", secs(1, 86_400), Restart,
+            "The longest such wait.",
+            "Ninety-six guesses a day find no password; a source that lately proved itself waits 2 s at most.";
+        guess_forgiven_after: Duration = "10m", secs(1, 86_400), Restart,
+            "After how long without another one wrong password is forgotten.",
+            "A user who mistyped is free again soon.";
     }
 }
 
@@ -382,34 +396,34 @@ section! {
         queue_max: usize = 65536, count(64, 16_777_216), Restart,
             "How many bindings may wait for the disk; beyond, REGISTER gets 503 with Retry-After.",
             "More than a slow disk takes in a second.";
-        batch_max: usize = 4096, count(1, 1_000_000), Restart,
-            "How many bindings one transaction of the database may take.",
-            "Past some thousands a batch gains nothing.";
-        batch_wait: Duration = "5ms", millis(0, 1_000), Restart,
-            "How long a batch waits for more.",
-            "Shares one disk flush among many phones and delays none of them visibly.";
+        batch_max: usize = 1024, count(1, 1_000_000), Restart,
+            "How many users' bindings one transaction of the database may take.",
+            "Past a thousand a batch gains little and keeps those who wait for it waiting.";
+        batch_wait: Duration = "100ms", millis(0, 10_000), Restart,
+            "How long changes gather before they are written. Under `commit` nothing waits for this.",
+            "Shares one disk flush among many phones; a crash loses no more than this under `async`.";
     }
 }
 
 section! {
     /// What one message may be; what is larger is refused, whatever it says.
     SipLimits = "limits", repeated: false {
-        message_bytes_max: usize = "65535B", size(1_024, 65_535), Restart,
+        message_bytes_max: usize = "65535B", size(1_024, 65_535), Live,
             "Octets of a message.",
             "As many as a datagram can have.";
-        start_line_bytes_max: usize = "4KiB", size(256, 65_535), Restart,
+        start_line_bytes_max: usize = "4KiB", size(256, 65_535), Live,
             "Octets of the first line.",
             "Longer than any real URI.";
-        header_bytes_max: usize = "8KiB", size(256, 65_535), Restart,
+        header_bytes_max: usize = "8KiB", size(256, 65_535), Live,
             "Octets of one header field with its continuation lines.",
             "Identity tokens are the longest in use, at a few KiB.";
-        headers_max: usize = 128, count(16, 1_024), Restart,
+        headers_max: usize = 128, count(16, 1_024), Live,
             "Header field lines of a message.",
             "Real messages have fewer than fifty.";
-        values_max: usize = 64, count(8, 255), Restart,
+        values_max: usize = 64, count(8, 255), Live,
             "Values of Via, and of Route, Record-Route and Contact each.",
             "Nearly as many as the 70 hops that Max-Forwards allows; no real path has a tenth of them.";
-        token_bytes_max: usize = "256B", size(64, 4_096), Restart,
+        token_bytes_max: usize = "256B", size(64, 4_096), Live,
             "Octets of a Call-ID, tag, branch or other identifier.",
             "Identifiers are copied into tables, so their size is memory.";
     }

@@ -23,8 +23,8 @@ mod tests;
 pub use check::{CheckResult, Config};
 pub use diff::{Change, Diff};
 pub use keys::{
-    Admin, Algorithm, Auth, Challenge, Durability, Fork, Listen, Log, LogFormat, LogLevel, Node, Proxy,
-    ProxyMode, Registrar, SECTIONS, SipLimits, Steer, Store, Top, Transaction,
+    Admin, Algorithm, Auth, Challenge, Durability, Fork, Listen, Log, LogFormat, LogLevel, Node, PathPolicy,
+    Proxy, ProxyMode, Registrar, SECTIONS, SipLimits, Steer, Store, Top, Transaction,
 };
 pub use kind::{Key, Kind, Reload, Section, Word};
 pub use mistake::{Mistake, Warning};

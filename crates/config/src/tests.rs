@@ -111,11 +111,13 @@ fn a_diff_tells_what_a_reload_applies_and_what_needs_a_restart() {
     let diff = Config::diff(&old, &new);
     let live: Vec<String> = diff.live.iter().map(ToString::to_string).collect();
     let restart: Vec<String> = diff.restart.iter().map(ToString::to_string).collect();
-    assert_eq!(live, ["log.level: \"info\" -> \"debug\""]);
-    assert_eq!(
-        restart,
-        ["domains: [\"localhost\"] -> [\"a.org\"]", "listen[0].advertise: none -> \"a.org:5060\""]
-    );
+    assert_eq!(live, ["domains: [\"localhost\"] -> [\"a.org\"]", "log.level: \"info\" -> \"debug\""]);
+    assert_eq!(restart, ["listen[0].advertise: none -> \"a.org:5060\""]);
+    let reloaded = old.reloaded(&new);
+    assert_eq!(reloaded.domains, ["a.org"]);
+    assert_eq!(reloaded.log.level, LogLevel::Debug);
+    assert_eq!(reloaded.listen, old.listen);
+    assert_eq!(Config::diff(&reloaded, &new), crate::Diff { live: Vec::new(), restart: diff.restart });
     assert!(Config::diff(&new, &new).is_empty());
 }
 

@@ -1,0 +1,207 @@
+//! What is asked and answered on the control socket.
+//!
+//! A request is `{"op": "users-add", ...}`, its answer `{"ok": ...}` or `{"error": {"code": ..., "message": ...}}`.
+//! Unknown operations and fields are refused, so that a typo is never half obeyed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Octets of a request line.
+pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Octets of an answer line; a list comes in pages below it.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Entries of one page of a list.
+pub(crate) const PAGE_MAX: usize = 10_000;
+/// What the node is asked to do.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// How the node is.
+    Status {},
+    /// Adds a user, who must not exist.
+    UsersAdd { user: String, password: String },
+    /// Changes the password of a user, who must exist.
+    UsersPasswd { user: String, password: String },
+    /// Removes a user and the user's bindings.
+    UsersDel { user: String },
+    /// A page of users, those behind `after` in order.
+    UsersList { after: Option<String> },
+    /// A page of bindings: of `user` alone, or those behind `after` in order.
+    BindingsList { user: Option<String>, after: Option<String> },
+    /// Removes the bindings of `user`, or the one of `contact`.
+    BindingsRemove { user: String, contact: Option<String> },
+    /// Takes over Kamailio's `subscriber` and `location` from a file that the node can read.
+    Import { file: PathBuf, dry_run: bool, replace: bool, domain: Option<String>, utc_offset_secs: i64 },
+    /// Reads the configuration again.
+    Reload {},
+    /// Takes no new calls; those in progress go on.
+    Drain {},
+    /// Drains, then exits.
+    Shutdown {},
+    /// The text of `/metrics`.
+    Metrics {},
+    /// Changes what is logged until the next reload.
+    LogLevel { level: String },
+}
+
+/// A password never shows, not even in a debugger's print.
+impl core::fmt::Debug for Request {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Request {
+    /// The operation's name, for the log.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Status {} => "status",
+            Self::UsersAdd { .. } => "users-add",
+            Self::UsersPasswd { .. } => "users-passwd",
+            Self::UsersDel { .. } => "users-del",
+            Self::UsersList { .. } => "users-list",
+            Self::BindingsList { .. } => "bindings-list",
+            Self::BindingsRemove { .. } => "bindings-remove",
+            Self::Import { .. } => "import",
+            Self::Reload {} => "reload",
+            Self::Drain {} => "drain",
+            Self::Shutdown {} => "shutdown",
+            Self::Metrics {} => "metrics",
+            Self::LogLevel { .. } => "log-level",
+        }
+    }
+
+    /// Whether it changes anything, which is worth a line in the log.
+    pub(crate) fn is_change(&self) -> bool {
+        !matches!(
+            self,
+            Self::Status {} | Self::UsersList { .. } | Self::BindingsList { .. } | Self::Metrics {}
+        )
+    }
+}
+
+/// The answer's line.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    /// Done; what was asked for.
+    Ok(Value),
+    /// Not done.
+    Error(Failure),
+}
+
+/// Why a request was not done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+}
+
+/// The kind of a failure, which a script may branch on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Code {
+    /// The line is no request.
+    Malformed,
+    /// What is asked for is not possible as asked.
+    Invalid,
+    /// No such user or binding.
+    NotFound,
+    /// The user exists.
+    Exists,
+    /// A table is full, or the disk refused.
+    Unavailable,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// What a request gives: something to show, or a reason.
+pub(crate) type Outcome = Result<Value, Failure>;
+
+/// The answer to [`Request::Status`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) node: String,
+    pub(crate) version: String,
+    pub(crate) pid: u32,
+    pub(crate) uptime_secs: u64,
+    /// `ready` or `not ready`.
+    pub(crate) state: String,
+    /// Why it is not ready.
+    pub(crate) reasons: Vec<String>,
+    pub(crate) domains: Vec<String>,
+    pub(crate) listen: Vec<String>,
+    pub(crate) shards: usize,
+    pub(crate) users: usize,
+    pub(crate) aors: usize,
+    pub(crate) bindings: usize,
+    /// Transactions kept, finished ones that absorb retransmissions included.
+    pub(crate) transactions: u64,
+    /// Forwarded requests and registrations not yet answered.
+    pub(crate) in_progress: u64,
+    /// The file in force, if any.
+    pub(crate) config: Option<String>,
+    /// Keys that wait for a restart since a reload.
+    pub(crate) restart_pending: Vec<String>,
+}
+
+/// A page of a list; `next` is the `after` of the next page.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Page<T> {
+    pub(crate) entries: Vec<T>,
+    pub(crate) next: Option<String>,
+}
+
+/// One user of a list.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct UserEntry {
+    pub(crate) user: String,
+    /// What is known of the password, as `SHA-256 MD5`.
+    pub(crate) digests: String,
+}
+
+/// One binding of a list.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct BindingEntry {
+    pub(crate) user: String,
+    pub(crate) contact: String,
+    pub(crate) expires_in_secs: u64,
+    /// In thousandths.
+    pub(crate) q: u16,
+    pub(crate) path: String,
+    pub(crate) received: Option<String>,
+    pub(crate) user_agent: String,
+}
+
+/// The answer to [`Request::Reload`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Reloaded {
+    /// What was applied, as `log.level: "info" -> "debug"`.
+    pub(crate) applied: Vec<String>,
+    /// What waits for a restart.
+    pub(crate) restart: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The answer to [`Request::Import`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Imported {
+    pub(crate) users: ImportedTable,
+    pub(crate) bindings: ImportedTable,
+}
+
+/// What became of the rows of one table.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct ImportedTable {
+    pub(crate) taken: u64,
+    /// Rows not taken, by reason.
+    pub(crate) skipped: BTreeMap<String, u64>,
+    /// The first of them: line or row, and reason.
+    pub(crate) first_skipped: Vec<(u64, String)>,
+}
