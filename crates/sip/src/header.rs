@@ -180,6 +180,7 @@ const fn table() -> [u8; SLOTS] {
 impl HeaderName {
     /// Reads a name in either form and any case.
     #[must_use]
+    #[inline]
     pub fn from_bytes(name: &[u8]) -> Self {
         let (Some(&first), Some(&middle), Some(&last)) =
             (name.first(), name.get(name.len() / 2), name.last())
