@@ -246,6 +246,12 @@ impl World {
         self.transmit(from, to, bytes);
     }
 
+    /// The node that was added as the `number`-th, counted from 0.
+    #[must_use]
+    pub const fn node_id(&self, number: usize) -> NodeId {
+        NodeId(number)
+    }
+
     /// A node's address.
     #[must_use]
     pub fn node_address(&self, node: NodeId) -> SocketAddr {

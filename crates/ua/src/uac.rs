@@ -231,7 +231,7 @@ impl Ua {
 
     /// The transaction gave up: as if 408 or 503 had come (§8.1.3.1).
     pub(crate) fn fail_request(&mut self, now: Instant, id: u64, status: u16, out: &mut Outbox) {
-        if !self.requests.get(&id).is_some_and(|sent| !sent.is_answered) {
+        if self.requests.get(&id).is_none_or(|sent| sent.is_answered) {
             return;
         }
         if self.next_contact(now, id, out) {

@@ -201,7 +201,7 @@ impl Ua {
         }
         let hang_up_after = answer.hang_up_after;
         let Some(known) = self.dialogs.get_mut(&dialog.0) else { return };
-        if !known.unacknowledged.as_ref().is_some_and(|waiting| waiting.cseq == ack.cseq().number) {
+        if known.unacknowledged.as_ref().is_none_or(|waiting| waiting.cseq != ack.cseq().number) {
             return;
         }
         known.unacknowledged = None;
@@ -250,33 +250,27 @@ impl Ua {
             self.reply(now, key, hop, request, 481, out);
             return;
         }
-        match method {
-            Method::Bye => {
-                self.reply(now, key, hop, request, 200, out);
-                self.end_dialog(now, dialog, true);
+        if method == Method::Bye {
+            self.reply(now, key, hop, request, 200, out);
+            self.end_dialog(now, dialog, true);
+        } else if method != Method::Invite {
+            self.events.push_back(Event::Received { method, dialog: Some(dialog) });
+            self.reply(now, key, hop, request, 200, out);
+        } else if known.is_reinviting || known.unacknowledged.is_some() {
+            self.reply(now, key, hop, request, 491, out);
+        } else {
+            if let Some(target) = contact(request) {
+                known.target = target;
             }
-            Method::Invite if known.is_reinviting || known.unacknowledged.is_some() => {
-                self.reply(now, key, hop, request, 491, out);
-            }
-            Method::Invite => {
-                if let Some(target) = contact(request) {
-                    known.target = target;
-                }
-                let tag = known.local_tag.clone();
-                let Ok(server) = self.layer.open_server(now, key, request, hop, 0) else { return };
-                let headers =
-                    format!("Contact: <{}>\r\nContent-Type: application/sdp\r\n", self.settings.contact());
-                let reply =
-                    Reply { headers: headers.as_bytes(), body: BODY, ..Reply::new(200, hop.peer, &tag) };
-                self.layer.respond(now, server, 200, |out| reply.write(request, out), out);
-                let hop = self.layer.server_hop(server).unwrap_or(hop);
-                self.expect_ack(now, dialog, number, hop, out.last().into());
-                self.events.push_back(Event::Received { method, dialog: Some(dialog) });
-            }
-            _ => {
-                self.events.push_back(Event::Received { method, dialog: Some(dialog) });
-                self.reply(now, key, hop, request, 200, out);
-            }
+            let tag = known.local_tag.clone();
+            let Ok(server) = self.layer.open_server(now, key, request, hop, 0) else { return };
+            let contact = self.settings.contact();
+            let headers = format!("Contact: <{contact}>\r\nContent-Type: application/sdp\r\n");
+            let reply = Reply { headers: headers.as_bytes(), body: BODY, ..Reply::new(200, hop.peer, &tag) };
+            self.layer.respond(now, server, 200, |out| reply.write(request, out), out);
+            let hop = self.layer.server_hop(server).unwrap_or(hop);
+            self.expect_ack(now, dialog, number, hop, out.last().into());
+            self.events.push_back(Event::Received { method, dialog: Some(dialog) });
         }
     }
 }
