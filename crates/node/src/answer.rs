@@ -29,7 +29,7 @@ pub(crate) enum Pending {
     Nobody,
 }
 
-/// The answer to a REGISTER.
+/// An answer of ours with header fields.
 pub(crate) struct Said<'a> {
     pub(crate) status: u16,
     pub(crate) reason: Option<&'static str>,
@@ -114,7 +114,7 @@ impl Node {
         let mut headers = Vec::new();
         match rejection.status {
             405 => headers.extend_from_slice(b"Allow: OPTIONS, REGISTER\r\n"),
-            420 if rejection.unsupported => Self::write_unsupported(message, &mut headers),
+            420 => Self::write_unsupported(message, rejection.unsupported, &mut headers),
             503 => self.write_retry_after(&mut headers),
             _ => {}
         }
@@ -148,7 +148,7 @@ impl Node {
         Ok(())
     }
 
-    /// Answers a REGISTER, through its transaction where it has one.
+    /// Answers a request, through its transaction where it has one.
     pub(crate) fn say(
         &mut self,
         request: &Request<'_>,

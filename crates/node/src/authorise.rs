@@ -2,7 +2,7 @@
 
 use tandem_auth::{Credentials, Outcome, Party, Verdict, source_prefix};
 use tandem_proxy::{Dialog, Rejection, Routed};
-use tandem_sip::{HeaderName, Method, Outbox};
+use tandem_sip::{HeaderName, Method, Outbox, Span};
 
 use crate::request::Request;
 use crate::{Challenge, Node};
@@ -14,8 +14,8 @@ pub(crate) enum Standing {
     InDialog,
     /// From a network that the operator trusts.
     Trusted,
-    /// From a user who knows the password; the credentials are for us and go no further.
-    Authenticated,
+    /// From a user who knows the password; the line of the credentials, which are for us and go no further.
+    Authenticated(Span),
     /// From nobody known, where nobody is challenged, or an ACK or CANCEL: it reaches local users only.
     Stranger,
     /// It was challenged or refused, and answered.
@@ -25,7 +25,7 @@ pub(crate) enum Standing {
 impl Standing {
     /// Whether it may go to other places than our own users: no open relay.
     pub(crate) const fn may_leave(self) -> bool {
-        matches!(self, Self::InDialog | Self::Trusted | Self::Authenticated)
+        matches!(self, Self::InDialog | Self::Trusted | Self::Authenticated(_))
     }
 }
 
@@ -128,7 +128,7 @@ impl Node {
                         self.counters.auth_foreign += 1;
                         return Err(Rejection::because(403, "Not Your Address"));
                     }
-                    return Ok(Standing::Authenticated);
+                    return Ok(Standing::Authenticated(field.line));
                 }
                 Outcome::Stale(_) => {
                     self.counters.auth_stale += 1;

@@ -23,6 +23,11 @@ impl Domains {
         self.0.first().map_or(&[], |name| name)
     }
 
+    /// The domains, in lower case.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|name| &name[..])
+    }
+
     /// The domain that a URI's host is, or stands for; `None` if it is none of ours.
     ///
     /// Our own addresses stand for the first domain, because phones are often given an address where a domain belongs.
@@ -33,8 +38,7 @@ impl Domains {
         }
         let named = self.0.iter().find(|name| name.eq_ignore_ascii_case(uri.host));
         match named {
-            Some(name) if matches!(uri.port, None | Some(5060 | 5061)) => Some(name),
-            Some(name) if listeners_have_port(listeners, uri.port) => Some(name),
+            Some(name) if listeners.is_our_port(uri.port) => Some(name),
             Some(_) => None,
             None if listeners.is_ours(uri.host, uri.port) => self.0.first().map(|name| &name[..]),
             None => None,
@@ -48,8 +52,4 @@ impl Domains {
         write_canonical_parts(uri.user.unwrap_or_default(), domain, None, out);
         true
     }
-}
-
-fn listeners_have_port(listeners: &Listeners, port: Option<u16>) -> bool {
-    port.is_some_and(|port| listeners.iter().any(|listener| listener.address.port() == port))
 }

@@ -114,7 +114,7 @@ impl Node {
         let mut rng = Rng::from_seed(seed);
         let local = HashKey::from_rng(&mut rng);
         let layer = Layer::new(config.transaction, local, rng.fork());
-        let proxy = Proxy::new(config.proxy.clone(), config.listeners.clone(), *key, rng.fork());
+        let proxy = Proxy::new(config.proxy.clone(), proxy_listeners(&config), *key, rng.fork());
         let pending = Pool::new(config.persist_in_flight_max);
         let guesses = tandem_auth::Guesses::new(&local, config.auth.guesses);
         Self {
@@ -174,7 +174,7 @@ impl Node {
                 self.layer.transport_error(now, message);
             }
             Command::Reconfigure(config) => {
-                self.proxy.reconfigure(config.proxy.clone(), config.listeners.clone());
+                self.proxy.reconfigure(config.proxy.clone(), proxy_listeners(config));
                 self.config = Arc::clone(config);
             }
             Command::Drain(drain) => self.is_draining = *drain,
@@ -222,4 +222,9 @@ impl Node {
     pub fn report(&self, each: &mut Each<'_>) {
         counters::report(self, each);
     }
+}
+
+/// The listeners as the proxy knows them: a Route that names a domain of ours means us.
+fn proxy_listeners(config: &Config) -> Listeners {
+    config.listeners.clone().with_names(config.domains.iter())
 }

@@ -26,10 +26,8 @@ impl Node {
         if self.is_draining {
             return Err(Rejection::because(503, "Draining"));
         }
-        // Step 2: what the request requires of a registrar (§8.2.2.3); `path` is what we know.
-        if message.values(HeaderName::Require).any(|value| !value.bytes.eq_ignore_ascii_case(b"path")) {
-            return Err(Rejection { status: 420, reason: None, unsupported: true });
-        }
+        // Step 2.
+        Self::check_required(message)?;
         // Step 5 before 3 and 4: the address-of-record says whose credentials are needed.
         let to = message.to().and_then(|to| to.uri()).ok_or(Rejection::because(400, "Malformed To"))?;
         if !to.is_sip() {

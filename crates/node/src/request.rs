@@ -2,9 +2,10 @@
 
 use tandem_base::Instant;
 use tandem_proxy::{Dialog, Forwarding, Rejection, Routed, Turn, redirect_headers};
-use tandem_sip::{HeaderName, Hop, Message, Method, Outbox, Uri};
+use tandem_sip::{HeaderName, Hop, Message, Method, Outbox, Scheme, Uri};
 use tandem_transaction::ServerKey;
 
+use crate::answer::Said;
 use crate::authorise::Standing;
 use crate::{Mode, Node};
 
@@ -42,17 +43,33 @@ impl Node {
             self.counters.retransmissions += 1;
             return;
         }
-        if let Err(rejection) = self.route_request(&request, out) {
-            self.counters.refused += 1;
-            if !request.is_mute() {
-                self.answer_rejection(hop, message, rejection, out);
+        let accepted = self.counters.auth_accepted;
+        let Err(rejection) = self.route_request(&request, out) else { return };
+        self.counters.refused += 1;
+        if request.is_mute() {
+            return;
+        }
+        // Once its nonce count is used up, a repetition that no transaction knows would be challenged anew.
+        let proved = self.counters.auth_accepted != accepted;
+        let server =
+            key.filter(|_| proved).and_then(|key| self.layer.open_server(now, key, message, hop, 0).ok());
+        match server {
+            None => self.answer_rejection(hop, message, rejection, out),
+            Some(server) => {
+                self.counters.count_answer(rejection.status);
+                let refused = self.rejection(message, rejection);
+                refused.respond(&mut self.layer, now, server, message, hop, out);
             }
         }
     }
 
     fn route_request(&mut self, request: &Request<'_>, out: &mut Outbox) -> Result<(), Rejection> {
         let message = request.message;
-        self.proxy.validate(message)?;
+        let checked = self.proxy.validate(message);
+        // What is ours to answer travels no further: hops, loops and Proxy-Require say nothing to us (§16.3).
+        if checked.is_err_and(|rejection| !matches!(rejection.status, 420 | 440 | 482 | 483)) {
+            return checked;
+        }
         let routed = self.proxy.route(message);
         let uri = Uri::parse(routed.request_uri).ok_or(Rejection::because(400, "Malformed Route"))?;
         let is_local = self.config.domains.of(&uri, &self.config.listeners).is_some();
@@ -61,8 +78,10 @@ impl Node {
         }
         let is_ours = is_local && uri.user.is_none() && routed.next_route.is_none();
         if is_ours && message.method() == Method::Options {
+            Self::check_required(message)?;
             return self.answer_options(request, out);
         }
+        checked?;
         let standing = self.authorise(request, &routed, out)?;
         if standing == Standing::Challenged {
             return Ok(());
@@ -86,7 +105,7 @@ impl Node {
         is_local: bool,
         standing: Standing,
     ) -> Result<(), Rejection> {
-        let listener = request.hop.listener;
+        let listener = routed.listener.unwrap_or(request.hop.listener);
         self.targets.clear();
         if !is_local || routed.next_route.is_some() {
             if !standing.may_leave() {
@@ -105,10 +124,16 @@ impl Node {
         let domains = &self.config.domains;
         domains.write_aor(uri, &self.config.listeners, &mut self.aor);
         let (targets, listeners) = (&mut self.targets, &self.config.listeners);
-        let found = self.shared.locations.lookup(&self.aor, request.now, |binding| {
-            targets.add(binding.contact, binding.path, binding.received, binding.q, listeners, listener);
+        let is_secure = matches!(uri.scheme, Scheme::Sips);
+        self.shared.locations.lookup(&self.aor, request.now, |binding| {
+            // What was asked for under sips goes nowhere in the clear (§26.2.2).
+            let is_sips = binding.contact.get(..5).is_some_and(|s| s.eq_ignore_ascii_case(b"sips:"));
+            if is_sips || !is_secure {
+                targets.add(binding.contact, binding.path, binding.received, binding.q, listeners, listener);
+            }
         });
-        if found > 0 {
+        if !self.targets.is_empty() {
+            self.targets.sort();
             return Ok(());
         }
         self.counters.not_found += 1;
@@ -126,11 +151,22 @@ impl Node {
         let Request { now, hop, message, key } = *request;
         let in_dialog = routed.dialog == Dialog::Ours;
         if self.config.mode == Mode::Redirect && !in_dialog && !request.is_mute() {
-            self.targets.sort();
+            // A redirect to the very URI that was asked for would lead in a circle (§8.3).
+            let is_other = |target| self.targets.uri(target) != message.request_uri();
+            if !self.targets.targets().iter().any(is_other) {
+                return Err(Rejection::status(404));
+            }
             let mut headers = core::mem::take(&mut self.scratch);
             headers.clear();
             redirect_headers(&self.targets, &mut headers);
-            self.answer(hop, message, 302, &headers, out);
+            let key = key.filter(|_| matches!(standing, Standing::Authenticated(_)));
+            let server = key.and_then(|key| self.layer.open_server(now, key, message, hop, 0).ok());
+            self.say(
+                request,
+                server,
+                &Said { status: 302, reason: None, headers: &headers, changed: false },
+                out,
+            );
             self.scratch = headers;
             return Ok(());
         }
@@ -138,14 +174,17 @@ impl Node {
             request: *message,
             hop,
             routed,
-            strip_credentials: standing == Standing::Authenticated,
+            checked_credentials: match standing {
+                Standing::Authenticated(line) => Some(line),
+                Standing::InDialog | Standing::Trusted | Standing::Stranger | Standing::Challenged => None,
+            },
             breadth: None,
         };
         // A nonce count is used up by the first copy of a request: only a transaction knows the next one as a repetition.
         let wants_state = match self.config.mode {
             Mode::Stateful => true,
             Mode::Auto | Mode::Stateless | Mode::Redirect => {
-                self.targets.len() != 1 || standing == Standing::Authenticated
+                self.targets.len() != 1 || forwarding.checked_credentials.is_some()
             }
         };
         let Some(key) = key.filter(|_| !request.is_mute()) else {
@@ -179,12 +218,26 @@ impl Node {
         Ok(())
     }
 
-    /// The Unsupported line that a 420 must carry: what Proxy-Require asked for.
-    pub(crate) fn write_unsupported(message: &Message<'_>, out: &mut Vec<u8>) {
-        for field in message.fields(HeaderName::ProxyRequire) {
+    /// What a request to this node itself requires (§8.2.2.3).
+    pub(crate) fn check_required(message: &Message<'_>) -> Result<(), Rejection> {
+        if message.values(HeaderName::Require).any(|value| is_unknown(HeaderName::Require, value.bytes)) {
+            return Err(Rejection { status: 420, reason: None, unsupported: Some(HeaderName::Require) });
+        }
+        Ok(())
+    }
+
+    /// The Unsupported lines that a 420 must carry: what `name` asked for and we do not know.
+    pub(crate) fn write_unsupported(message: &Message<'_>, name: Option<HeaderName>, out: &mut Vec<u8>) {
+        let Some(name) = name else { return };
+        for value in message.values(name).filter(|value| is_unknown(name, value.bytes)) {
             out.extend_from_slice(b"Unsupported: ");
-            out.extend_from_slice(field.value);
+            out.extend_from_slice(value.bytes);
             out.extend_from_slice(b"\r\n");
         }
     }
+}
+
+/// Whether an option tag is none of ours: the registrar knows `path`, the proxy needs to know none.
+fn is_unknown(name: HeaderName, tag: &[u8]) -> bool {
+    !tag.is_empty() && !(name == HeaderName::Require && tag.eq_ignore_ascii_case(b"path"))
 }

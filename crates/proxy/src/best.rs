@@ -11,6 +11,8 @@ pub(crate) struct Best {
     /// The challenge lines of every 401 and 407.
     challenges: Vec<u8>,
     challenged: u16,
+    /// Whether a table of ours was full.
+    is_full: bool,
 }
 
 impl Best {
@@ -24,11 +26,11 @@ impl Best {
         self.status >= 600
     }
 
-    /// What goes upstream: 408 if nobody answered, and 500 for a 503, which would say that *we* can't serve.
+    /// What goes upstream: 408 if nobody answered, and 500 for another's 503, which would say that *we* can't serve.
     pub(crate) const fn status(&self) -> u16 {
         match self.status {
             0 => 408,
-            503 => 500,
+            503 if !self.is_full => 500,
             status => status,
         }
     }
@@ -39,6 +41,12 @@ impl Best {
             self.status = status;
             self.response = None;
         }
+    }
+
+    /// Considers a branch that we had no room for: here a 503 is about us.
+    pub(crate) fn note_full(&mut self) {
+        self.is_full = true;
+        self.note_own(503);
     }
 
     /// Considers a final response above 2xx.
@@ -67,7 +75,7 @@ impl Best {
         edits: &mut Edits,
         send: impl FnOnce(&mut Edits, &Message<'_>),
     ) -> bool {
-        let Some(bytes) = self.response.as_deref().filter(|_| self.status == self.status()) else {
+        let Some(bytes) = self.response.as_deref().filter(|_| self.status != 503) else {
             return false;
         };
         let mut index = Index::new();
@@ -119,5 +127,16 @@ mod tests {
         assert_eq!(best(&[503, 500]), 500);
         assert_eq!(best(&[503]), 500);
         assert_eq!(best(&[486, 404]), 486, "the first of equals stays");
+    }
+
+    #[test]
+    fn a_503_goes_upstream_only_where_it_speaks_of_this_proxy() {
+        let mut best = Best::default();
+        best.note_own(503);
+        assert_eq!(best.status(), 500);
+        best.note_full();
+        assert_eq!(best.status(), 503);
+        best.note_own(404);
+        assert_eq!(best.status(), 404);
     }
 }

@@ -1,24 +1,34 @@
 //! What our Via branch says: who signed it, and what was routed (RFC 3261 §16.6 step 8, §16.11, RFC 5393 §4.2).
 //!
-//! A stateful branch is the transaction layer's prefix and `.` and the loop hash. A stateless one is the magic cookie,
-//! `S`, the listener that the request came to, a keyed hash of the Via below it, `.` and the loop hash: the same for
-//! a retransmission, its CANCEL and its ACK, and checkable on the response without any state.
+//! A stateful branch is the transaction layer's prefix, for an INVITE the way back, `.` and the loop hash. A stateless
+//! one is the magic cookie, `S`, the way back, `.` and the loop hash: the same for a retransmission, its CANCEL and its
+//! ACK. The way back is the listener that the request came to and a keyed hash of the Via below ours and of the address
+//! it came from: so a response that has nothing but its Via goes where the request came from, or nowhere.
+
+use core::net::{IpAddr, SocketAddr};
 
 use tandem_base::HashKey;
-use tandem_sip::{HeaderName, ListenerId, MAGIC_COOKIE, Message, Via};
+use tandem_sip::{HeaderName, Hop, ListenerId, MAGIC_COOKIE, Message, Via};
+
+use crate::stateless::upstream_of;
 
 const STATELESS: u8 = b'S';
+/// Digits of the listener and of the hash in the way back.
+const LISTENER_DIGITS: usize = 4;
+const TAG_DIGITS: usize = 32;
+const LOOP_DIGITS: usize = 16;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// A hash of what decides where a request goes: equal on the second visit means a loop.
+///
+/// An ACK and a CANCEL must get their INVITE's branch (§16.11), so what may differ in them stays out: the To tag, and
+/// the credentials, which a CANCEL need not have.
 pub(crate) fn loop_hash(key: &HashKey, request: &Message<'_>) -> [u8; 16] {
     let mut hasher = key.hasher64();
     hasher.part(request.request_uri());
     hasher.part(request.call_id());
     hasher.word(u64::from(request.cseq().number));
-    for name in [HeaderName::From, HeaderName::To, HeaderName::ProxyRequire, HeaderName::ProxyAuthorization] {
-        hasher.part(request.header(name).unwrap_or_default());
-    }
+    hasher.part(request.header(HeaderName::From).unwrap_or_default());
     for field in request.fields(HeaderName::Route) {
         hasher.part(field.value);
     }
@@ -33,11 +43,34 @@ pub(crate) fn loop_part(branch: &[u8]) -> Option<[u8; 16]> {
     hash.try_into().ok()
 }
 
-/// Signs the Via below ours.
-fn stateless_tag(key: &HashKey, listener: ListenerId, via: &Via<'_>) -> u128 {
-    let port = via.port.unwrap_or(0).to_be_bytes();
-    let listener = listener.0.to_be_bytes();
-    key.mac128(&[&listener, via.branch.unwrap_or_default(), via.host, &port])
+/// Signs the Via below ours and the address that answers to it go to.
+fn way_back_tag(key: &HashKey, listener: ListenerId, via: &Via<'_>, upstream: SocketAddr) -> u128 {
+    let (ip, len) = match upstream.ip().to_canonical() {
+        IpAddr::V4(ip) => (ip.to_ipv6_mapped().octets(), 4_u8),
+        IpAddr::V6(ip) => (ip.octets(), 16),
+    };
+    let (port, listener) = (upstream.port().to_be_bytes(), listener.0.to_be_bytes());
+    key.mac128(&[&listener, via.branch.unwrap_or_default(), via.host, &[len], &ip, &port])
+}
+
+/// Writes where a request came from, so that [`check_way_back`] knows it again in the response.
+pub(crate) fn write_way_back(key: &HashKey, request: &Message<'_>, from: Hop, out: &mut Vec<u8>) {
+    let via = request.via();
+    let sent_by_port = via.port.unwrap_or(from.transport.default_port());
+    let port = if via.rport.is_some() { from.peer.port() } else { sent_by_port };
+    let tag = way_back_tag(key, from.listener, via, SocketAddr::new(from.peer.ip(), port));
+    out.extend_from_slice(hex64(u64::from(from.listener.0)).get(16 - LISTENER_DIGITS..).unwrap_or_default());
+    write_hex128(tag, out);
+}
+
+/// The listener and address that a response goes back by, if the Via below ours is as we wrote and signed it.
+fn read_way_back(key: &HashKey, way_back: &[u8], below: &Via<'_>) -> Option<(ListenerId, SocketAddr)> {
+    let (listener, tag) = way_back.split_at_checked(LISTENER_DIGITS)?;
+    let tag = tag.get(..TAG_DIGITS)?;
+    let listener = u16::from_str_radix(core::str::from_utf8(listener).ok()?, 16).ok().map(ListenerId)?;
+    let tag = u128::from_str_radix(core::str::from_utf8(tag).ok()?, 16).ok()?;
+    let upstream = upstream_of(below)?;
+    (tag == way_back_tag(key, listener, below, upstream)).then_some((listener, upstream))
 }
 
 /// Writes the branch of a request that is forwarded without state (§16.11).
@@ -45,16 +78,14 @@ fn stateless_tag(key: &HashKey, listener: ListenerId, via: &Via<'_>) -> u128 {
 /// A request of RFC 2543 may have no branch, or one that repeats: what names it there is hashed as well.
 pub(crate) fn write_stateless(
     key: &HashKey,
-    listener: ListenerId,
+    from: Hop,
     request: &Message<'_>,
     loop_hash: [u8; 16],
     out: &mut Vec<u8>,
 ) {
-    let tag = stateless_tag(key, listener, request.via());
     out.extend_from_slice(MAGIC_COOKIE);
     out.push(STATELESS);
-    out.extend_from_slice(hex64(u64::from(listener.0)).get(12..).unwrap_or_default());
-    write_hex128(tag, out);
+    write_way_back(key, request, from, out);
     if request.via().unique_branch().is_none() {
         let number = request.cseq().number.to_be_bytes();
         let from = request.header(HeaderName::From).unwrap_or_default();
@@ -64,14 +95,23 @@ pub(crate) fn write_stateless(
     out.extend_from_slice(&loop_hash);
 }
 
-/// The listener that a stateless response goes back through, if the branch and the Via below it are as we signed them.
-pub(crate) fn check_stateless(key: &HashKey, branch: &[u8], below: &Via<'_>) -> Option<ListenerId> {
-    let rest = branch.strip_prefix(MAGIC_COOKIE)?.strip_prefix(&[STATELESS])?;
-    let (listener, rest) = rest.split_at_checked(4)?;
-    let (tag, _) = rest.split_at_checked(32)?;
-    let listener = u16::from_str_radix(core::str::from_utf8(listener).ok()?, 16).ok().map(ListenerId)?;
-    let tag = u128::from_str_radix(core::str::from_utf8(tag).ok()?, 16).ok()?;
-    (tag == stateless_tag(key, listener, below)).then_some(listener)
+/// The way back of a stateless response, if its branch and the Via below it are as we signed them.
+pub(crate) fn check_stateless(
+    key: &HashKey,
+    branch: &[u8],
+    below: &Via<'_>,
+) -> Option<(ListenerId, SocketAddr)> {
+    read_way_back(key, branch.strip_prefix(MAGIC_COOKIE)?.strip_prefix(&[STATELESS])?, below)
+}
+
+/// The same for a response to an INVITE whose client transaction knows it and whose response context is gone.
+pub(crate) fn check_stateful(
+    key: &HashKey,
+    branch: &[u8],
+    below: &Via<'_>,
+) -> Option<(ListenerId, SocketAddr)> {
+    let start = branch.len().checked_sub(LISTENER_DIGITS + TAG_DIGITS + 1 + LOOP_DIGITS)?;
+    read_way_back(key, branch.get(start..)?, below)
 }
 
 /// The authenticator that our Record-Route URI carries for one call.

@@ -2,13 +2,18 @@
 
 use smallvec::SmallVec;
 use tandem_base::{Key, TimerId};
-use tandem_sip::{HeaderName, Hop, Index, Limits, Message, Method, NameAddr, Reply};
+use tandem_sip::{
+    HeaderName, Hop, Index, Limits, Message, Method, NameAddr, Reply, Scheme, Span, Uri, write_number,
+};
 use tandem_transaction::{ClientId, Event as LayerEvent, ServerId};
 
 use crate::best::Best;
 use crate::forward::{self, Forwarding, Leg, Rules};
 use crate::targets::{NextHop, TargetSet, hop_to};
-use crate::{Event, Fork, Proxy, Rejection, Turn};
+use crate::{Event, Fork, Proxy, Rejection, Turn, branch};
+
+/// What a 503 of ours says to wait, and up to as much again, so that not all come back at once.
+const RETRY_AFTER_SECS: u64 = 5;
 
 /// Timer C of one branch (§16.6 step 11).
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +61,10 @@ pub(crate) struct ResponseContext {
     pub(crate) server: ServerId,
     pub(crate) hop: Hop,
     pub(crate) request: Box<[u8]>,
-    strip_credentials: bool,
+    checked_credentials: Option<Span>,
     is_invite: bool,
+    /// Whether a sips URI was asked for: no 3xx may lead to less (§16.7 step 4).
+    is_secure: bool,
     is_cancelled: bool,
     /// A final response went upstream: 2xx, or the best of the others.
     final_status: Option<u16>,
@@ -73,6 +80,12 @@ pub(crate) struct ResponseContext {
 impl ResponseContext {
     fn is_pending(&self) -> bool {
         self.branches.iter().any(|b| b.state != BranchState::Completed)
+    }
+
+    /// Whether a response with this status goes upstream as it is: a 503 would say that *we* can't serve (§16.7 step
+    /// 6), and a 408 to another request than INVITE comes when nobody can hear it (RFC 4320 §4.2).
+    const fn may_answer(&self, status: u16) -> bool {
+        status != 503 && (self.is_invite || status != 408)
     }
 
     fn branch_of(&self, client: ClientId) -> Option<usize> {
@@ -111,8 +124,9 @@ impl Proxy {
             server,
             hop: forwarding.hop,
             request: request.bytes().into(),
-            strip_credentials: forwarding.strip_credentials,
+            checked_credentials: forwarding.checked_credentials,
             is_invite: request.method() == Method::Invite,
+            is_secure: Uri::parse(request.request_uri()).is_some_and(|uri| uri.scheme == Scheme::Sips),
             is_cancelled: false,
             final_status: None,
             branches: SmallVec::new(),
@@ -151,10 +165,12 @@ impl Proxy {
         let room = self.config.branches_max.saturating_sub(context.branches.len());
         let (first, breadth) = (context.next_target, context.breadth);
         let group = self.group(set, first);
-        let count = group.min(room);
+        // The first group fits, or it was refused; a later one that does not is tried in portions (RFC 5393 §5.3.3).
+        let portion = group.min(usize::try_from(breadth).unwrap_or(usize::MAX)).max(1).min(group);
+        let count = portion.min(room);
         if let Some(context) = self.contexts.get_mut(key) {
             // What does not fit into the bound on branches is not tried at all.
-            context.next_target = if count < group { set.len() } else { first + count };
+            context.next_target = if count < portion { set.len() } else { first + count };
         }
         // The breadth is shared out among the branches; a lone branch that brought none carries none.
         let share = u32::try_from(count).ok().and_then(|n| breadth.checked_div(n)).unwrap_or(breadth).max(1);
@@ -193,7 +209,7 @@ impl Proxy {
                         port,
                         transport,
                     }),
-                    Err(_) => self.fail_branch(key, branch, 503),
+                    Err(_) => self.refuse_branch(key, branch),
                 }
             }
             NextHop::Unreachable => self.fail_branch(key, branch, 503),
@@ -224,12 +240,15 @@ impl Proxy {
         let opened = turn.layer.open_client(turn.now, method, hop, key.to_bits(), turn.out, |out, prefix| {
             forward::write_request(rules, edits, forwarding, leg, out, |out, loop_hash| {
                 out.extend_from_slice(prefix);
+                if method == Method::Invite {
+                    branch::write_way_back(rules.key, &forwarding.request, forwarding.hop, out);
+                }
                 out.push(b'.');
                 out.extend_from_slice(&loop_hash);
             });
         });
         let Ok(client) = opened else {
-            self.fail_branch(key, branch, 503);
+            self.refuse_branch(key, branch);
             return;
         };
         self.counters.forwarded_stateful += 1;
@@ -291,13 +310,13 @@ impl Proxy {
     fn with_request(&mut self, key: Key, act: impl FnOnce(&mut Self, &Forwarding<'_>, &TargetSet)) {
         let Some(context) = self.contexts.get_mut(key) else { return };
         let bytes = core::mem::take(&mut context.request);
-        let (hop, strip_credentials) = (context.hop, context.strip_credentials);
+        let (hop, checked_credentials) = (context.hop, context.checked_credentials);
         let set = context.set.take().unwrap_or_default();
         let mut index = Index::new();
         // It was within the limits when it came.
         if let Ok(request) = Message::parse(&bytes, &mut index, &Limits::unbounded()) {
             let routed = self.route(&request);
-            let forwarding = Forwarding { request, hop, routed, strip_credentials, breadth: None };
+            let forwarding = Forwarding { request, hop, routed, checked_credentials, breadth: None };
             act(self, &forwarding, &set);
         }
         if let Some(context) = self.contexts.get_mut(key) {
@@ -311,6 +330,14 @@ impl Proxy {
         self.complete(key, branch);
         if let Some(context) = self.contexts.get_mut(key) {
             context.best.note_own(status);
+        }
+    }
+
+    /// Ends a branch that a table of ours has no room for.
+    fn refuse_branch(&mut self, key: Key, branch: usize) {
+        self.complete(key, branch);
+        if let Some(context) = self.contexts.get_mut(key) {
+            context.best.note_full();
         }
     }
 
@@ -343,7 +370,8 @@ impl Proxy {
             100 => {}
             101..200 => {
                 let server = context.server;
-                let is_over = context.final_status.is_some();
+                // Only a 100 may be said to other requests than INVITE (RFC 4320 §4.1).
+                let is_over = context.final_status.is_some() || !context.is_invite;
                 if let Some(leg) = context.branches.get_mut(branch) {
                     leg.state = BranchState::Proceeding(client);
                     if let Some(timer) = leg.timer_c.take() {
@@ -374,6 +402,11 @@ impl Proxy {
             }
             _ => {
                 self.complete(key, branch);
+                // RFC 3263 §4.3: a 503 fails the address, not the name.
+                if status == 503 && self.try_alternate(turn, key, branch) {
+                    self.conclude(turn, key);
+                    return;
+                }
                 if (300..400).contains(&status) && self.recurse(key, response) {
                     self.conclude(turn, key);
                     return;
@@ -390,7 +423,8 @@ impl Proxy {
         let set_len = context.set.as_ref().map_or(0, |set| set.len());
         let is_last = !context.is_pending()
             && (context.next_target >= set_len || context.is_cancelled || status >= 600);
-        if is_last && context.best.is_empty() && context.final_status.is_none() && status != 503 {
+        if is_last && context.best.is_empty() && context.final_status.is_none() && context.may_answer(status)
+        {
             context.final_status = Some(status);
             let server = context.server;
             self.forward_response(turn, server, response);
@@ -413,10 +447,13 @@ impl Proxy {
             return false;
         }
         let (Some(set), listener) = (context.set.as_mut(), context.hop.listener) else { return false };
+        let is_secure = context.is_secure;
         let (mut all, before) = (true, set.len());
         for value in response.values(HeaderName::Contact) {
             let contact = NameAddr::parse(value.bytes);
-            match contact.filter(|c| c.uri().is_some_and(|uri| uri.is_sip())) {
+            match contact.filter(|c| {
+                c.uri().is_some_and(|uri| uri.is_sip() && (!is_secure || uri.scheme == Scheme::Sips))
+            }) {
                 Some(contact) => set.add(contact.uri_bytes, b"", None, 1000, &self.listeners, listener),
                 None => all = false,
             }
@@ -449,6 +486,10 @@ impl Proxy {
     fn send_best(&mut self, turn: &mut Turn<'_>, key: Key) {
         let Some(context) = self.contexts.remove(key) else { return };
         let status = context.best.status();
+        if status == 408 && !context.is_invite {
+            turn.layer.abandon_server(turn.now, context.server);
+            return;
+        }
         let sent = context.best.with_response(&mut self.edits, |edits, response| {
             turn.layer.respond(turn.now, context.server, status, |out| edits.write(response, out), turn.out);
         });
@@ -459,7 +500,13 @@ impl Proxy {
         let mut index = Index::new();
         let Ok(request) = Message::parse(&context.request, &mut index, &Limits::unbounded()) else { return };
         let tag = self.new_tag();
-        let reply = Reply::new(status, context.hop.peer, &tag);
+        let mut headers = Vec::new();
+        if status == 503 {
+            headers.extend_from_slice(b"Retry-After: ");
+            write_number(&mut headers, RETRY_AFTER_SECS + self.rng.below(RETRY_AFTER_SECS + 1));
+            headers.extend_from_slice(b"\r\n");
+        }
+        let reply = Reply { headers: &headers, ..Reply::new(status, context.hop.peer, &tag) };
         turn.layer.respond(turn.now, context.server, status, |out| reply.write(&request, out), turn.out);
     }
 
@@ -540,6 +587,7 @@ impl Proxy {
                         self.counters.cancelled += 1;
                     }
                 }
+                // Nothing above a 100 came: whoever is there may never answer the CANCEL either.
                 BranchState::Calling(client) => {
                     turn.layer.cancel(turn.now, client, turn.out);
                     self.fail_branch(timer.context, index, 408);

@@ -1,7 +1,7 @@
 //! RFC 3261 §16.6: the forwarded request is the received octets with a few edits.
 
 use tandem_base::HashKey;
-use tandem_sip::{Edits, HeaderName, Hop, Message, Uri, write_number, write_via_received};
+use tandem_sip::{Edits, HeaderName, Hop, Message, Span, Uri, write_number, write_via_received};
 
 use crate::{Listeners, Routed, TargetSet, branch, targets::Target};
 
@@ -14,8 +14,8 @@ pub struct Forwarding<'a> {
     pub hop: Hop,
     /// Its route.
     pub routed: Routed<'a>,
-    /// Whether credentials for us were checked, so that they are taken out.
-    pub strip_credentials: bool,
+    /// The line of the credentials that were for us and were checked; it is taken out, other proxies' stay (§22.3).
+    pub checked_credentials: Option<Span>,
     /// What is left of Max-Breadth for each branch, where there are several (RFC 5393 §5.3.3).
     pub breadth: Option<u32>,
 }
@@ -54,9 +54,9 @@ pub(crate) fn write_request(
     let uri = set.uri(target);
     // Step 3: Max-Forwards. `validate` refused 0 and what is no number.
     match request.number(HeaderName::MaxForwards) {
-        Ok(Some(hops)) => {
-            edits.set(request, HeaderName::MaxForwards, |out| write_number(out, u64::from(hops) - 1))
-        }
+        Ok(Some(hops)) => edits.set(request, HeaderName::MaxForwards, |out| {
+            write_number(out, u64::from(hops.saturating_sub(1)))
+        }),
         _ => edits
             .set(request, HeaderName::MaxForwards, |out| write_number(out, u64::from(rules.max_forwards))),
     }
@@ -73,8 +73,8 @@ pub(crate) fn write_request(
     {
         edits.replace(value.span, |out| write_via_received(out, value.bytes, via, from.peer));
     }
-    if forwarding.strip_credentials {
-        edits.remove_all(request, HeaderName::ProxyAuthorization);
+    if let Some(line) = forwarding.checked_credentials {
+        edits.remove(line);
     }
     // Steps 8 and 4: our Via, and our Record-Route, above all others.
     let loop_hash = branch::loop_hash(rules.key, request);

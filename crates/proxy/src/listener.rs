@@ -83,30 +83,57 @@ impl Listener {
 
 /// All listeners, by [`ListenerId`].
 #[derive(Clone, Debug, Default)]
-pub struct Listeners(Box<[Listener]>);
+pub struct Listeners {
+    all: Box<[Listener]>,
+    /// Names that lead to us, in lower case.
+    names: Box<[Box<[u8]>]>,
+}
 
 impl Listeners {
     /// The listeners in the order of their ids.
     #[must_use]
     pub fn new(listeners: Vec<Listener>) -> Self {
-        Self(listeners.into())
+        Self { all: listeners.into(), names: Box::default() }
+    }
+
+    /// The same, also known by names: a Route that phones are given often has a domain where an address belongs.
+    #[must_use]
+    pub fn with_names<'a>(mut self, names: impl Iterator<Item = &'a [u8]>) -> Self {
+        self.names = names.map(|name| name.to_ascii_lowercase().into_boxed_slice()).collect();
+        self
     }
 
     /// One listener.
     #[must_use]
     pub fn get(&self, id: ListenerId) -> Option<&Listener> {
-        self.0.get(usize::from(id.0))
+        self.all.get(usize::from(id.0))
     }
 
     /// All listeners in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
-        self.0.iter()
+        self.all.iter()
     }
 
-    /// Whether `host` and `port` are one of ours, bound or advertised.
+    /// Whether `host` and `port` are one of ours: bound, advertised, or a name without a port or with one of ours.
     #[must_use]
     pub fn is_ours(&self, host: &[u8], port: Option<u16>) -> bool {
-        self.0.iter().any(|listener| listener.is(host, port))
+        self.all.iter().any(|listener| listener.is(host, port))
+            || self.names.iter().any(|name| name.eq_ignore_ascii_case(host)) && self.is_our_port(port)
+    }
+
+    /// The listener that goes by `host` and `port`.
+    #[must_use]
+    pub fn find(&self, host: &[u8], port: Option<u16>) -> Option<ListenerId> {
+        let found = self.all.iter().zip(0_u16..).find(|(listener, _)| listener.is(host, port));
+        found.map(|(_, id)| ListenerId(id))
+    }
+
+    /// Whether a URI that names a domain of ours may have this port.
+    #[must_use]
+    pub fn is_our_port(&self, port: Option<u16>) -> bool {
+        port.is_none_or(|port| {
+            matches!(port, 5060 | 5061) || self.all.iter().any(|listener| listener.address.port() == port)
+        })
     }
 
     /// The listener to send from: `preferred` if it fits transport and address family, else the first that does.
@@ -121,6 +148,6 @@ impl Listeners {
         if self.get(preferred).is_some_and(fits) {
             return Some(preferred);
         }
-        self.0.iter().zip(0_u16..).find(|(listener, _)| fits(listener)).map(|(_, id)| ListenerId(id))
+        self.all.iter().zip(0_u16..).find(|(listener, _)| fits(listener)).map(|(_, id)| ListenerId(id))
     }
 }

@@ -1,6 +1,6 @@
 //! RFC 3261 §16.4: what the Route header field says to us, and whether it is ours to believe.
 
-use tandem_sip::{HeaderName, Message, NameAddr, Uri};
+use tandem_sip::{HeaderName, ListenerId, Message, NameAddr, Uri};
 
 use crate::{Proxy, branch};
 
@@ -26,6 +26,8 @@ pub struct Routed<'a> {
     pub own_routes: usize,
     /// Whether the last Route value has become the Request-URI, so that it is removed too.
     pub last_route_used: bool,
+    /// The listener that the last of them names: ours towards the next hop, where it has two values (RFC 5658 §3).
+    pub listener: Option<ListenerId>,
     /// The first Route value that stays; the request goes there.
     pub next_route: Option<&'a [u8]>,
     /// Whether it belongs to a dialog that came through us.
@@ -40,6 +42,7 @@ impl Proxy {
             request_uri: request.request_uri(),
             own_routes: 0,
             last_route_used: false,
+            listener: None,
             next_route: None,
             dialog: Dialog::None,
         };
@@ -64,7 +67,9 @@ impl Proxy {
                 break;
             };
             routed.own_routes += 1;
-            if routed.dialog == Dialog::None {
+            routed.listener = self.listeners.find(uri.host, uri.port).or(routed.listener);
+            // A phone may put its outbound proxy's bare address before the dialog's route.
+            if matches!(routed.dialog, Dialog::None | Dialog::Preloaded) {
                 routed.dialog = self.dialog(request, &uri);
             }
         }

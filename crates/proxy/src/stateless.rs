@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use crate::forward::{self, Forwarding, Leg, Rules};
 use crate::targets::{NextHop, TargetSet, hop_to};
 use crate::{Proxy, Turn, branch};
-use tandem_sip::{HeaderName, ListenerId, Message, Method, Via, host_ip};
+use tandem_sip::{HeaderName, ListenerId, Message, Method, Transport, Via, host_ip};
 
 impl Proxy {
     /// Forwards a request to the first target and forgets it. `false`, and nothing sent, if the target's address is
@@ -25,7 +25,7 @@ impl Proxy {
             max_forwards: self.config.max_forwards,
         };
         let (key, edits) = (&self.key, &mut self.edits);
-        let (request, from) = (&forwarding.request, forwarding.hop.listener);
+        let (request, from) = (&forwarding.request, forwarding.hop);
         turn.out.write(hop, |out| {
             forward::write_request(
                 rules,
@@ -44,41 +44,32 @@ impl Proxy {
 
     /// Sends a response on to the Via below ours if our branch says that we signed that very Via; else it is a stray.
     pub(crate) fn forward_response_stateless(&mut self, turn: &mut Turn<'_>, response: &Message<'_>) {
-        let below = response.values(HeaderName::Via).nth(1).and_then(|value| Via::parse(value.bytes));
-        let checked = below.and_then(|below| {
-            let branch = response.via().branch?;
-            branch::check_stateless(&self.key, branch, &below).map(|listener| (below, listener))
+        let way_back = second_via(response).and_then(|below| {
+            let way_back = branch::check_stateless(&self.key, response.via().branch?, &below)?;
+            Some((below.transport()?, way_back))
         });
-        let Some((below, listener)) = checked else {
-            self.counters.responses_stray += 1;
-            return;
-        };
-        self.send_upstream(turn, response, &below, listener);
+        self.send_upstream(turn, response, way_back);
     }
 
     /// A 2xx to an INVITE whose context is gone: it goes upstream by its Via alone (§16.7 step 5, RFC 6026 §7.2).
     pub(crate) fn forward_stray_success(&mut self, turn: &mut Turn<'_>, response: &Message<'_>) {
-        let below = response.values(HeaderName::Via).nth(1).and_then(|value| Via::parse(value.bytes));
-        match below.filter(|_| response.method() == Method::Invite) {
-            Some(below) => self.send_upstream(turn, response, &below, ListenerId::default()),
-            None => self.counters.responses_stray += 1,
-        }
+        let way_back =
+            second_via(response).filter(|_| response.method() == Method::Invite).and_then(|below| {
+                let way_back = branch::check_stateful(&self.key, response.via().branch?, &below)?;
+                Some((below.transport()?, way_back))
+            });
+        self.send_upstream(turn, response, way_back);
     }
 
     fn send_upstream(
         &mut self,
         turn: &mut Turn<'_>,
         response: &Message<'_>,
-        below: &Via<'_>,
-        listener: ListenerId,
+        way_back: Option<(Transport, (ListenerId, SocketAddr))>,
     ) {
-        let transport = below.transport();
-        let hop = transport.and_then(|transport| upstream_of(below).map(|peer| (transport, peer)));
-        let Some((transport, peer)) = hop else {
-            self.counters.responses_stray += 1;
-            return;
-        };
-        let NextHop::Hop(hop) = hop_to(transport, peer, &self.listeners, listener) else {
+        let next_hop =
+            way_back.map(|(transport, (listener, peer))| hop_to(transport, peer, &self.listeners, listener));
+        let Some(NextHop::Hop(hop)) = next_hop else {
             self.counters.responses_stray += 1;
             return;
         };
@@ -91,10 +82,14 @@ impl Proxy {
     }
 }
 
+fn second_via<'a>(response: &Message<'a>) -> Option<Via<'a>> {
+    response.values(HeaderName::Via).nth(1).and_then(|value| Via::parse(value.bytes))
+}
+
 /// Where a response goes by its Via alone (RFC 3261 §18.2.2): what was noted when the request came, else `sent-by`.
 ///
 /// A name in `sent-by` always has `received` beside it, since we wrote it there.
-fn upstream_of(via: &Via<'_>) -> Option<SocketAddr> {
+pub(crate) fn upstream_of(via: &Via<'_>) -> Option<SocketAddr> {
     let ip = via.received_ip().or_else(|| host_ip(via.host))?;
     let sent_by_port = via.port.or_else(|| via.transport().map(|transport| transport.default_port()))?;
     Some(SocketAddr::new(ip, via.rport.flatten().unwrap_or(sent_by_port)))

@@ -85,7 +85,8 @@ impl TargetSet {
     /// Adds a URI, to be reached by `hop` where that is known (a registered flow, a fixed neighbour), by the first
     /// value of `route` (values joined by commas, as in Path) or else by the URI itself.
     ///
-    /// A URI that stands here already is left out (§16.5: the set holds each once).
+    /// Header fields that a URI asks for (`?`) have no place in a Request-URI (§19.1.1), and nobody but the sender writes
+    /// header fields into its request. A URI that stands here already is left out (§16.5: the set holds each once).
     pub fn add(
         &mut self,
         uri: &[u8],
@@ -95,6 +96,7 @@ impl TargetSet {
         listeners: &Listeners,
         preferred: ListenerId,
     ) {
+        let uri = without_headers(uri);
         if self.targets.iter().any(|t| self.part(t.uri) == uri) {
             return;
         }
@@ -192,6 +194,18 @@ pub(crate) fn hop_to(
     match listeners.towards(transport, peer, preferred) {
         Some(listener) if !nowhere => NextHop::Hop(Hop { transport, listener, peer, connection: None }),
         _ => NextHop::Unreachable,
+    }
+}
+
+/// A URI without its header fields.
+fn without_headers(uri: &[u8]) -> &[u8] {
+    if !uri.contains(&b'?') {
+        return uri;
+    }
+    let headers = Uri::parse(uri).map_or(0, |uri| uri.headers().len());
+    match uri.len().checked_sub(headers + 1).and_then(|len| uri.split_at_checked(len)) {
+        Some((before, [b'?', ..])) => before,
+        _ => uri,
     }
 }
 

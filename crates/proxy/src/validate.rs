@@ -11,21 +11,21 @@ pub struct Rejection {
     pub status: u16,
     /// Another reason phrase than the RFC's own.
     pub reason: Option<&'static str>,
-    /// The Proxy-Require values that we do not know go into Unsupported (§16.3 step 5).
-    pub unsupported: bool,
+    /// The header field, Require or Proxy-Require, whose unknown values go into Unsupported (§8.2.2.3, §16.3 step 5).
+    pub unsupported: Option<HeaderName>,
 }
 
 impl Rejection {
     /// A refusal by status code alone.
     #[must_use]
     pub const fn status(status: u16) -> Self {
-        Self { status, reason: None, unsupported: false }
+        Self { status, reason: None, unsupported: None }
     }
 
     /// A refusal with a reason phrase of its own.
     #[must_use]
     pub const fn because(status: u16, reason: &'static str) -> Self {
-        Self { status, reason: Some(reason), unsupported: false }
+        Self { status, reason: Some(reason), unsupported: None }
     }
 }
 
@@ -68,7 +68,7 @@ impl Proxy {
         }
         // No option tag asks anything of a proxy that this one does beyond forwarding.
         if request.field(HeaderName::ProxyRequire).is_some_and(|field| !field.value.is_empty()) {
-            return Err(Rejection { status: 420, reason: None, unsupported: true });
+            return Err(Rejection { status: 420, reason: None, unsupported: Some(HeaderName::ProxyRequire) });
         }
         Ok(())
     }
