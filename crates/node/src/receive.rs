@@ -2,7 +2,7 @@
 
 use tandem_base::Instant;
 use tandem_proxy::Turn;
-use tandem_sip::{Hop, Index, Message, Method, Outbox, ParseError};
+use tandem_sip::{Hop, Index, Message, Method, Outbox};
 use tandem_transaction::Arrival;
 
 use crate::Node;
@@ -37,9 +37,7 @@ impl Node {
         if let Some(defect) = request.defect() {
             self.counters.malformed += 1;
             // An ACK is never answered, and what does not know its own method could be one.
-            if request.method() != Method::Ack && defect != ParseError::MethodMismatch
-                || defect == ParseError::MethodMismatch && request.cseq().method != Method::Ack
-            {
+            if request.method() != Method::Ack && request.cseq().method != Method::Ack {
                 self.answer_defect(hop, request, defect, out);
             }
             return;
