@@ -68,7 +68,11 @@ fn a_crash_at_any_moment_of_a_call_leaves_no_half_call() {
         let pause = millis(world.rng.below(2000));
         world.run_for(pause);
         world.restart(proxy);
-        assert!(world.run_until(secs(200), |world| world.status(alice, call).is_some()));
+        // A caller whose 100 came from the dead process hears nothing more, and gives up.
+        if !world.run_until(secs(60), |world| world.status(alice, call).is_some()) {
+            world.act(alice, |ua, now, out| ua.cancel(now, call, out));
+        }
+        assert!(world.run_until(secs(100), |world| world.status(alice, call).is_some()));
         world.settle();
         let dialog = world.dialog(alice, call);
         if let Some(dialog) = dialog.filter(|_| world.ua(alice).live_dialogs().count() == 1) {

@@ -25,9 +25,11 @@ fn flipped_bits_never_panic_and_leave_nothing_behind() {
         world.register_all(&bobs);
         world.set(bobs[1], |settings| settings.answer = Answer::with(486, millis(700)));
         world.network.link.flip = 0.2;
+        let mut calls = Vec::new();
         for n in 0..6 {
             world.register(bobs[n % 2]);
             let call = world.call(alice, bobs[n % 2]);
+            calls.push(call);
             let pause = millis(world.rng.below(2500));
             world.run_for(pause);
             if n % 3 == 2 {
@@ -37,6 +39,11 @@ fn flipped_bits_never_panic_and_leave_nothing_behind() {
             for dialog in dialogs {
                 world.hang_up(alice, dialog);
             }
+        }
+        // An answer whose name was broken each time leaves a caller waiting, who gives up.
+        world.run_for(secs(60));
+        for call in calls {
+            world.act(alice, |ua, now, out| ua.cancel(now, call, out));
         }
         world.finish();
     });

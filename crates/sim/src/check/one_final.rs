@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use tandem_sip::Method;
 
 use super::{Check, Role, Wire, tag, text};
+use crate::{NodeId, World};
 
 type Transaction = (SocketAddr, Vec<u8>, Vec<u8>);
 
 /// No caller is sent two different final responses to one transaction.
 ///
 /// An INVITE may get any number of 2xx with tags of their own, even after a failure (§16.7 step 5), but no failure
-/// after a 2xx and no second failure.
+/// after a 2xx and no second failure. A node that has crashed knows nothing of what it said before.
 #[derive(Default)]
 pub struct OneFinal(BTreeMap<Transaction, Vec<(u16, Vec<u8>)>>);
 
@@ -43,5 +44,10 @@ impl Check for OneFinal {
             return Ok(());
         }
         Err(format!("{} got {finals:?} for {}", wire.to, text(message.call_id())))
+    }
+
+    fn crashed(&mut self, _node: NodeId, _world: &World) -> Result<(), String> {
+        self.0.clear();
+        Ok(())
     }
 }
