@@ -60,7 +60,7 @@ pub(crate) fn audit(report: &Report, roles: Roles, limits: &Limits) -> Vec<Strin
         agree("BYEs", c.ended, s.byes, c.byes);
         agree("ACKs", 0, s.acks, s.invites);
     }
-    if roles != Roles::Callee && c.intended == 0 {
+    if roles.calls() && c.intended == 0 {
         reasons.push("nothing was sent".to_owned());
     }
     reasons

@@ -3,6 +3,7 @@
 mod args;
 mod bars;
 mod load;
+mod roles;
 mod scenario;
 mod search;
 mod stop;
@@ -13,11 +14,13 @@ use clap::Subcommand;
 
 pub use args::LoadArgs;
 pub use bars::{ForwarderArgs, ReflectorArgs};
+pub use roles::{ControllerArgs, HelperArgs};
 pub use scenario::ScenarioArgs;
 pub use search::{Goal, SearchArgs};
 
 use crate::error::StoneError;
 use crate::load::Workload;
+use crate::roles::Role;
 use crate::run::Roles;
 
 /// Exit code of a run that says nothing about the target.
@@ -54,6 +57,12 @@ pub enum Stone {
     Uac(LoadArgs),
     /// Only the answering end, until it is interrupted or for --for.
     Uas(LoadArgs),
+    /// One load over several processes or hosts, by a plan file; starts its loaders and handlers unless told otherwise.
+    Controller(ControllerArgs),
+    /// A calling end that takes its part from a controller.
+    Loader(HelperArgs),
+    /// An answering end that takes its part from a controller.
+    Handler(HelperArgs),
     /// A scenario in SIPp's XML, the common subset, as calling or answering end.
     Scenario(ScenarioArgs),
     /// The bare forwarder: 6 datagrams in, 6 out, per call. The bar for proxies.
@@ -79,6 +88,9 @@ pub fn run(stone: Stone) -> ExitCode {
         Stone::Search(args) => search::run(&args),
         Stone::Uac(args) => load::run(&args, Some(Workload::Proxy200), Roles::Caller),
         Stone::Uas(args) => load::run(&args, Some(Workload::Proxy200), Roles::Callee),
+        Stone::Controller(args) => roles::controller(&args),
+        Stone::Loader(args) => roles::helper(&args, Role::Loader),
+        Stone::Handler(args) => roles::helper(&args, Role::Handler),
         Stone::Scenario(args) => scenario::run(&args),
         Stone::Forwarder(args) => bars::forwarder(&args),
         Stone::Reflector(args) => bars::reflector(&args),

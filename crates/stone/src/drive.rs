@@ -35,6 +35,8 @@ pub struct Control {
     pub(crate) begin: AtomicU64,
     /// Threads whose calling end is done.
     pub(crate) done: AtomicUsize,
+    /// Threads that have ended, for whatever reason.
+    pub(crate) ended: AtomicUsize,
 }
 
 impl Control {
@@ -43,6 +45,7 @@ impl Control {
         self.ready.store(0, Ordering::Release);
         self.begin.store(0, Ordering::Release);
         self.done.store(0, Ordering::Release);
+        self.ended.store(0, Ordering::Release);
     }
 }
 
@@ -94,6 +97,9 @@ pub(crate) fn drive(
         let now = clock::now();
         if let Some(uac) = &mut ends.uac {
             if begun.is_none() && !uac.is_registering() {
+                if uac.setup_failed > 0 {
+                    control.stop.store(true, Ordering::Relaxed); // no load on users that are not there
+                }
                 if !announced {
                     announced = true;
                     control.ready.fetch_add(1, Ordering::AcqRel);

@@ -3,11 +3,13 @@
 mod csv;
 mod folder;
 mod html;
+mod merge;
 mod table;
 
 pub use csv::{csv, rates_csv};
 pub use folder::write_folder;
 pub use html::html;
+pub use merge::merge_reports;
 
 use core::time::Duration;
 use std::collections::BTreeMap;

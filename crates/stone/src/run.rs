@@ -35,6 +35,16 @@ pub enum Roles {
     Caller,
     /// Only answers, until it is stopped.
     Callee,
+    /// Registers its users, then answers until it is stopped.
+    Handler,
+}
+
+impl Roles {
+    /// Whether it calls.
+    #[must_use]
+    pub const fn calls(self) -> bool {
+        matches!(self, Self::Both | Self::Caller)
+    }
 }
 
 /// A run, before any socket is open.
@@ -134,14 +144,14 @@ impl Run {
 
     fn check(&self) -> Result<(), StoneError> {
         let (rate, of) = (self.ramp.to, usize::from(self.threads.max(1)));
-        if self.roles != Roles::Callee && !(rate > 0.0 && rate.is_finite() && self.ramp.from >= 0.0) {
+        if self.roles.calls() && !(rate > 0.0 && rate.is_finite() && self.ramp.from >= 0.0) {
             return Err(StoneError::plan(
                 "rate",
                 &rate.to_string(),
                 "a rate is above zero attempts a second",
             ));
         }
-        if self.warm_up >= self.length && self.roles != Roles::Callee {
+        if self.warm_up >= self.length && self.roles.calls() {
             return Err(StoneError::plan(
                 "warm-up",
                 &format!("{:?}", self.warm_up),
@@ -180,11 +190,13 @@ impl Run {
             retransmit: self.retransmit,
             in_dialog: self.in_dialog,
             invite_bytes: self.invite_bytes,
-            register_first: self.register_first.unwrap_or(needs && self.roles == Roles::Both),
+            register_first: self
+                .register_first
+                .unwrap_or(needs && matches!(self.roles, Roles::Both | Roles::Handler)),
             expires: self.expires,
             calls_max: self.calls_max,
             seed: self.seed,
-            run: run.wrapping_add(u32::from(part)),
+            run: run ^ u32::from(self.handler).wrapping_add(u32::from(part)).rotate_left(24),
             transport: Transport::Udp,
             caller_addr: caller,
             callee_addr: callee,
@@ -292,7 +304,7 @@ impl Prepared {
     pub fn run(self, control: &Control, progress: &mut dyn FnMut(&Progress)) -> Result<Report, StoneError> {
         let Self { run, threads } = self;
         let count = threads.len();
-        let callers = if run.roles == Roles::Callee { 0 } else { count };
+        let callers = if run.roles.calls() { count } else { 0 };
         let (sender, samples) = channel();
         let started = clock::now();
         let cpu_before = clock::process_cpu();
@@ -307,6 +319,7 @@ impl Prepared {
                     if finished.is_err() {
                         control.stop.store(true, Ordering::Relaxed);
                     }
+                    control.ended.fetch_add(1, Ordering::AcqRel);
                     finished
                 }));
             }
@@ -370,7 +383,7 @@ fn follow(
     control.begin.store(begin.as_nanos(), Ordering::Release);
     let (from, to) = (begin + run.warm_up, begin + run.length);
     let (mut first, mut last) = (None, None);
-    while control.done.load(Ordering::Acquire) < callers {
+    while control.done.load(Ordering::Acquire) < callers && control.ended.load(Ordering::Acquire) == 0 {
         let now = clock::now();
         if first.is_none() && now >= from {
             first = Some((now, run.watch.used()));

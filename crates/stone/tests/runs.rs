@@ -1,0 +1,115 @@
+//! Whole runs over loopback: both ends with a bare forwarder or reflector between them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::net::UdpSocket;
+
+use tandem_stone::{
+    Control, Hold, InDialog, Limits, Pair, Report, Run, StoneError, Users, Workload, forward, reflect,
+};
+
+fn free_port() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A run of one second; the machine may be busy, so that lateness does not void it.
+fn run(workload: Workload, target: SocketAddr, rate: f64) -> Run {
+    let mut run = Run::new(workload, target, Users::parse("20", "").unwrap(), rate, Duration::from_secs(1));
+    run.limits = Limits { lateness: Duration::from_secs(5), begun: 0.99 };
+    run.within = Duration::from_secs(10);
+    run.in_dialog = InDialog::Target;
+    run
+}
+
+fn result(run: &Run) -> Result<Report, StoneError> {
+    run.prepare()?.run(&Control::default(), &mut |_| {})
+}
+
+#[test]
+fn calls_through_a_bare_forwarder_all_succeed_and_it_passes_six_datagrams_each() {
+    let (listen, callee) = (free_port(), free_port());
+    let stop = AtomicBool::new(false);
+    let (report, passed) = std::thread::scope(|scope| {
+        let forwarder = scope.spawn(|| forward(&[Pair { listen, callee }], &stop));
+        let mut run = run(Workload::Outbound, listen, 200.0);
+        run.callee = Some(callee);
+        let report = result(&run).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        (report, forwarder.join().unwrap().unwrap())
+    });
+    assert!(report.stands(), "{:?}", report.void);
+    assert!(report.judged.intended > 100);
+    assert_eq!(report.judged.succeeded, report.judged.intended);
+    assert_eq!((report.callee.byes, report.callee.strayed), (report.counts.invites, 0));
+    assert_eq!(passed.sent, 6 * report.counts.invites + report.counts.retransmissions);
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(json["success"], 1.0);
+    assert_eq!(json["setup"]["count"], report.judged.intended);
+}
+
+#[test]
+fn registrations_at_a_bare_reflector_all_succeed() {
+    let listen = free_port();
+    let stop = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        let reflector = scope.spawn(|| reflect(&[listen], &stop));
+        let report = result(&run(Workload::Register, listen, 300.0)).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        reflector.join().unwrap().unwrap();
+        report
+    });
+    assert!(report.stands() && report.judged.succeeded == report.judged.intended, "{report}");
+}
+
+#[test]
+fn two_threads_share_users_and_rate_and_their_calls_do_not_mix() {
+    let (listen, callee) = (free_port(), free_port());
+    let mut run = run(Workload::Outbound, callee, 200.0);
+    run.threads = 2;
+    run.callee = Some(SocketAddr::new(listen.ip(), 0));
+    run.targets[0].addr = callee;
+    // Each thread's calls name its own answering end; sent to the first one's address they would stray.
+    let stop = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        let reflector = scope.spawn(|| reflect(&[callee], &stop));
+        run.mix = vec![(Workload::Options, 1)];
+        let report = result(&run).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        reflector.join().unwrap().unwrap();
+        report
+    });
+    assert_eq!((report.threads, report.judged.succeeded), (2, report.judged.intended));
+    assert!(report.judged.intended > 100);
+}
+
+/// One call at a time, each held for a tenth of a second, cannot carry 200 a second: the generator is the bottleneck.
+#[test]
+fn a_generator_that_cannot_keep_up_voids_its_run() {
+    let callee = free_port();
+    let mut run = run(Workload::Outbound, callee, 200.0);
+    run.callee = Some(callee);
+    run.calls_max = 1;
+    run.hold = Hold::Constant(0.1);
+    let report = result(&run).unwrap();
+    assert!(!report.stands());
+    assert!(report.void.iter().any(|reason| reason.contains("were begun")), "{:?}", report.void);
+}
+
+#[test]
+fn what_is_wrong_is_one_line_before_the_run() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut busy = run(Workload::Outbound, free_port(), 10.0);
+    busy.callee = taken.local_addr().ok();
+    let nobody = run(Workload::Proxy200, free_port(), 10.0);
+    let mut still = run(Workload::Outbound, free_port(), 10.0);
+    still.ramp.to = 0.0;
+    for (run, words) in [(busy, "ss -ulpn"), (nobody, "could not be registered"), (still, "above zero")] {
+        let mut run = run;
+        run.within = Duration::from_millis(300);
+        let error = result(&run).unwrap_err().to_string();
+        assert!(error.contains(words) && error.lines().count() == 1, "{error}");
+    }
+}
