@@ -395,6 +395,8 @@ fn follow(
         points.drain(samples, progress);
         std::thread::sleep(if over { Duration::from_millis(5) } else { tick });
     }
+    // The last attempt may be over before the time is: then the load was on until now.
+    let last = last.or_else(|| Some((clock::now(), run.watch.used())));
     if let (Some((start, before)), Some((end, after))) = (first, last) {
         watched = Watched { before, after, on: end - start, ..watched };
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::net::UdpSocket;
 
 use tandem_stone::{
-    Control, Hold, InDialog, Limits, Pair, Report, Run, StoneError, Users, Workload, forward, reflect,
+    Control, CpuOf, Hold, InDialog, Limits, Pair, Report, Run, StoneError, Users, Workload, forward, reflect,
 };
 
 fn free_port() -> SocketAddr {
@@ -36,6 +36,7 @@ fn calls_through_a_bare_forwarder_all_succeed_and_it_passes_six_datagrams_each()
         let forwarder = scope.spawn(|| forward(&[Pair { listen, callee }], &stop));
         let mut run = run(Workload::Outbound, listen, 200.0);
         run.callee = Some(callee);
+        run.watch = CpuOf { pids: vec![std::process::id()], cgroup: None };
         let report = result(&run).unwrap();
         stop.store(true, Ordering::Relaxed);
         (report, forwarder.join().unwrap().unwrap())
@@ -45,6 +46,7 @@ fn calls_through_a_bare_forwarder_all_succeed_and_it_passes_six_datagrams_each()
     assert_eq!(report.judged.succeeded, report.judged.intended);
     assert_eq!((report.callee.byes, report.callee.strayed), (report.counts.invites, 0));
     assert_eq!(passed.sent, 6 * report.counts.invites + report.counts.retransmissions);
+    assert!(report.server_cpu_seconds > 0.0 && report.server_us_per_attempt > 0.0);
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["success"], 1.0);
     assert_eq!(json["setup"]["count"], report.judged.intended);
