@@ -239,5 +239,5 @@ impl Node {
 
 /// Whether an option tag is none of ours: the registrar knows `path`, the proxy needs to know none.
 fn is_unknown(name: HeaderName, tag: &[u8]) -> bool {
-    !tag.is_empty() && !(name == HeaderName::Require && tag.eq_ignore_ascii_case(b"path"))
+    !tag.is_empty() && (name != HeaderName::Require || !tag.eq_ignore_ascii_case(b"path"))
 }

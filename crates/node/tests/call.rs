@@ -1,77 +1,19 @@
 //! A whole call through one node, message by message.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+mod common;
 
-use tandem_auth::{Challenger, ChallengerConfig, NonceCounts, Users};
-use tandem_base::{HashKey, Instant};
-use tandem_node::{Challenge, Config, Domains, Listener, Listeners, Mode, Node, Shared};
-use tandem_registrar::Locations;
-use tandem_sip::{HeaderName, Hop, Index, Limits, ListenerId, Message, Outbox, Transport};
+use common::{ALICE, BOB, Bench, answer, header};
+use tandem_node::{Challenge, Mode};
+use tandem_sip::{HeaderName, Outbox};
 
-const ALICE: &str = "127.0.0.1:5062";
-const BOB: &str = "127.0.0.1:5064";
-
-struct Bench {
-    node: Node,
-    now: Instant,
-}
-
-impl Bench {
-    fn new(mode: Mode) -> Self {
-        let listener = Listener::new(Transport::Udp, "127.0.0.1:5060".parse().unwrap(), None).unwrap();
-        let domains = Domains::new(&["localhost"]).unwrap();
-        let mut config = Config::new(domains, Listeners::new(vec![listener]));
+fn bench(mode: Mode) -> Bench {
+    let mut bench = Bench::open(|config| {
         config.mode = mode;
         config.auth.challenge = Challenge::Never;
-        let key = HashKey::from_bytes([7; 16]);
-        let shared = Shared {
-            locations: Arc::new(Locations::new(key, 1000)),
-            users: Users::new(&key, 10),
-            challenger: Challenger::new(&key, ChallengerConfig::default()),
-            nonce_counts: NonceCounts::new(&key, 1024, 0),
-        };
-        let mut bench =
-            Self { node: Node::new(Arc::new(config), Arc::new(shared), &key, 1), now: Instant::from_secs(1) };
-        let sent = bench.send(
-            BOB,
-            "REGISTER sip:localhost SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5064;branch=z9hG4bKreg\r\n\
-             From: <sip:bob@localhost>;tag=1\r\nTo: <sip:bob@localhost>\r\nCall-ID: reg\r\nCSeq: 1 REGISTER\r\n\
-             Contact: <sip:bob@127.0.0.1:5064>\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n",
-        );
-        assert!(sent[0].1.starts_with("SIP/2.0 200"), "{sent:?}");
-        bench
-    }
-
-    fn send(&mut self, from: &str, text: &str) -> Vec<(String, String)> {
-        let mut out = Outbox::new();
-        let hop = Hop::udp(ListenerId(0), from.parse().unwrap());
-        self.node.handle_input(self.now, hop, text.as_bytes(), &mut out);
-        out.iter().map(|(hop, m)| (hop.peer.to_string(), String::from_utf8_lossy(m).into_owned())).collect()
-    }
-}
-
-/// An answer to `request` as a UAS writes it.
-fn answer(request: &str, status: &str, contact: &str) -> String {
-    let mut index = Index::new();
-    let message = Message::parse(request.as_bytes(), &mut index, &Limits::default()).unwrap();
-    let mut text = format!("SIP/2.0 {status}\r\n");
-    for name in
-        [HeaderName::Via, HeaderName::RecordRoute, HeaderName::From, HeaderName::CallId, HeaderName::CSeq]
-    {
-        for field in message.fields(name) {
-            text += &format!("{}: {}\r\n", name, String::from_utf8_lossy(field.value));
-        }
-    }
-    let to = String::from_utf8_lossy(message.header(HeaderName::To).unwrap()).into_owned();
-    let tag = if to.contains("tag=") { "" } else { ";tag=bob" };
-    text + &format!("To: {to}{tag}\r\nContact: <{contact}>\r\nContent-Length: 0\r\n\r\n")
-}
-
-fn header(message: &str, name: HeaderName) -> String {
-    let mut index = Index::new();
-    let message = Message::parse(message.as_bytes(), &mut index, &Limits::default()).unwrap();
-    String::from_utf8_lossy(message.header(name).unwrap_or_default()).into_owned()
+    });
+    bench.bind("bob", &["<sip:bob@127.0.0.1:5064>"]);
+    bench
 }
 
 const INVITE: &str = "INVITE sip:bob@localhost SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5062;branch=z9hG4bKinv;rport\r\n\
@@ -87,7 +29,7 @@ fn in_dialog(method: &str, cseq: u32, branch: &str, route: &str) -> String {
 }
 
 fn call_goes_through(mode: Mode) -> Bench {
-    let mut bench = Bench::new(mode);
+    let mut bench = bench(mode);
     let mut sent = bench.send(ALICE, INVITE);
     if mode == Mode::Stateful {
         assert!(sent[0].1.starts_with("SIP/2.0 100 ") && sent[0].0 == ALICE, "{sent:?}");
@@ -106,7 +48,7 @@ fn call_goes_through(mode: Mode) -> Bench {
     );
     assert_eq!(header(&invite, HeaderName::MaxForwards), "69");
     for status in ["180 Ringing", "200 OK"] {
-        let sent = bench.send(BOB, &answer(&invite, status, "sip:bob@127.0.0.1:5064"));
+        let sent = bench.send(BOB, &answer(&invite, status, ""));
         assert_eq!(sent.len(), 1, "{sent:?}");
         assert_eq!(sent[0].0, ALICE);
         assert!(sent[0].1.starts_with(&format!("SIP/2.0 {status}")));
@@ -120,7 +62,7 @@ fn call_goes_through(mode: Mode) -> Bench {
     let mut sent = bench.send(ALICE, &in_dialog("BYE", 2, "z9hG4bKbye", &route));
     let (to, bye) = sent.remove(0);
     assert_eq!((&to[..], sent.len()), (BOB, 0));
-    let sent = bench.send(BOB, &answer(&bye, "200 OK", "sip:bob@127.0.0.1:5064"));
+    let sent = bench.send(BOB, &answer(&bye, "200 OK", ""));
     assert!(sent[0].0 == ALICE && sent[0].1.starts_with("SIP/2.0 200"), "{sent:?}");
     bench
 }
@@ -144,7 +86,7 @@ fn a_call_goes_through_without_state() {
 
 #[test]
 fn a_stranger_reaches_local_users_and_nobody_else() {
-    let mut bench = Bench::new(Mode::Stateful);
+    let mut bench = bench(Mode::Stateful);
     let sent = bench.send(ALICE, &INVITE.replace("sip:bob@localhost SIP", "sip:bob@192.0.2.1 SIP"));
     assert!(sent.len() == 1 && sent[0].1.starts_with("SIP/2.0 403"), "{sent:?}");
     let forged = in_dialog("BYE", 2, "z9hG4bKf", "<sip:127.0.0.1:5060;lr;c=0123456789abcdef>");

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../sip/tests/torture/table.rs"]
-#[expect(dead_code, clippy::wildcard_imports, reason = "the table serves the parser's tests too")]
+#[expect(dead_code, reason = "the table serves the parser's tests too")]
 mod table;
 
 mod common;
