@@ -46,6 +46,8 @@ const SWEEP_SECS: usize = 32;
 /// Runs a node until a signal or `tandem ctl shutdown` ends it.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let loaded = files::load(args.config.as_deref())?;
+    // The store, its log and the key are the node's own affair.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let log = start_log(&loaded.config)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
@@ -145,7 +147,7 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
         clock,
         stop: Arc::clone(&stop),
     });
-    tokio::spawn(socket.serve(Arc::clone(&operator)));
+    let control = tokio::spawn(socket.serve(Arc::clone(&operator)));
     if newcomer {
         newcomer::greet(&operator, &config).await?;
     }
@@ -157,7 +159,11 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     telemetry::notify_ready("ready");
 
     watch(&mut signals, &operator, &stop, &threads, &health).await;
-    end(&mut signals, &operator, threads, writer).await
+    let ended = end(&mut signals, &operator, threads, writer).await;
+    // With its task the control socket goes, so that the next start finds none.
+    control.abort();
+    let _ = control.await;
+    ended
 }
 
 /// The signals that a node obeys.

@@ -5,7 +5,7 @@ use crate::serve::operator::Operator;
 use anyhow::{Context as _, anyhow};
 use std::io::Write as _;
 use std::path::Path;
-use tandem_config::Config;
+use tandem_config::{Algorithm, Config};
 
 /// SIPp scenarios with credentials, which SIPp's own do without.
 const SCENARIOS: [(&str, &str); 2] = [
@@ -27,7 +27,7 @@ pub(crate) async fn greet(operator: &Operator, config: &Config) -> anyhow::Resul
             passwords.push(password);
         }
         let [alice, bob] = passwords.as_slice() else { return Ok(()) };
-        text.push_str(&first_call(domain, &to, alice, bob));
+        text.push_str(&first_call(domain, &to, alice, bob, &config.auth.algorithms));
         for (name, scenario) in SCENARIOS {
             std::fs::write(Path::new(name), scenario).with_context(|| format!("writing {name}"))?;
         }
@@ -42,7 +42,18 @@ pub(crate) async fn greet(operator: &Operator, config: &Config) -> anyhow::Resul
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-fn first_call(domain: &str, to: &str, alice: &str, bob: &str) -> String {
+fn first_call(domain: &str, to: &str, alice: &str, bob: &str, algorithms: &[Algorithm]) -> String {
+    // Interop: SIPp before 3.7 answers the first challenge only, and knows no SHA-256.
+    let note = match algorithms.first() {
+        Some(Algorithm::Md5) | None => "",
+        Some(Algorithm::Sha256) => {
+            "
+(SIPp before 3.7 knows MD5 only: for it, write these two lines into tandem.toml here and start again:
+  [auth]
+  algorithms = [\"MD5\"]
+)"
+        }
+    };
     format!(
         "
 Tandem listens on {to} for {domain}. Its users, whose passwords are not shown again:
@@ -52,14 +63,14 @@ Tandem listens on {to} for {domain}. Its users, whose passwords are not shown ag
 
 A call with baresip, in two terminals (then type d in the first to call, a in the second to answer):
 
-  baresip -f /tmp/alice -e '/uanew <sip:alice@{domain}>;auth_pass={alice};outbound=\"sip:{to};transport=udp\"' -e '/dial sip:bob@{domain}'
-  baresip -f /tmp/bob -e '/uanew <sip:bob@{domain}>;auth_pass={bob};outbound=\"sip:{to};transport=udp\"'
+  baresip -f alice -e '/uanew <sip:alice@{domain}>;auth_pass={alice};outbound=\"sip:{to};transport=udp\"' -e '/dial sip:bob@{domain}'
+  baresip -f bob -e '/uanew <sip:bob@{domain}>;auth_pass={bob};outbound=\"sip:{to};transport=udp\"'
 
-A call with SIPp: bob registers and waits for calls, alice makes one.
+A call with SIPp: bob registers and waits for calls, alice makes one.{note}
 
-  sipp {to} -sf register.xml -s bob -au bob -ap {bob} -key domain {domain} -p 5070 -m 1
+  sipp {to} -sf register.xml -s bob -au bob -ap {bob} -auth_uri {domain} -key domain {domain} -p 5070 -m 1
   sipp {to} -sn uas -p 5070
-  sipp {to} -sf call.xml -s bob -key caller alice -au alice -ap {alice} -key domain {domain} -p 5071 -m 1
+  sipp {to} -sf call.xml -s bob -key caller alice -au alice -ap {alice} -auth_uri bob@{domain} -key domain {domain} -p 5071 -m 1
 
 Then look at the node:
 
