@@ -15,7 +15,8 @@ CARGO_DENY := 0.20.2
 TYPOS := 1.52.0
 CARGO_FUZZ := 0.13.2
 # What each `make` target needs from Debian.
-BUILD_PACKAGES := gcc libc6-dev make
+# clang and libbpf-dev compile the program by which the kernel steers calls to their shards.
+BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev
 TEST_PACKAGES := sip-tester kamailio sipsak baresip-core
 BENCH_PACKAGES := kamailio util-linux procps
 # `make fuzz` gives each target this long.

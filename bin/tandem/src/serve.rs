@@ -127,7 +127,7 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     if let Some(writer) = &writer {
         metrics::expose_store(&registry, Arc::clone(writer.stats()));
     }
-    tokio::spawn(dns::answer(events, asked, commands.clone(), Arc::clone(&registry)));
+    tokio::spawn(dns::answer(events, asked, commands.clone(), Arc::clone(&registry), rng.next_u64()));
     tokio::spawn(sweep(Arc::clone(&shared), writer.as_ref().map(Writer::handle), clock));
 
     let stop = Arc::new(Notify::new());
@@ -425,6 +425,7 @@ fn plan(config: &Config, clock: Clock, asked: &Arc<Notify>) -> anyhow::Result<Pl
     let mut plan = Plan::new(clock, random()?);
     plan.shards = shards;
     plan.cores = cores;
+    plan.net.gather = config.node.gather;
     plan.listeners = listener_ids(config).map(listener).collect();
     // Each registration that waits for the disk is answered by a command.
     plan.commands_max = config.store.queue_max.saturating_add(4_096);

@@ -83,8 +83,15 @@ fn wrong<T>(what: impl Into<String>, remedy: impl Into<String>) -> Result<T, Wro
     Err((what.into(), remedy.into()))
 }
 
-const DURATION_UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+/// In microseconds.
+const DURATION_UNITS: [(&str, u64); 6] = [
+    ("us", 1),
+    ("ms", 1_000),
+    ("s", 1_000_000),
+    ("m", 60_000_000),
+    ("h", 3_600_000_000),
+    ("d", 86_400_000_000),
+];
 
 /// Reads `500ms`, `32s`, `5m`, `2h` or `1d`.
 pub(crate) fn read_duration(text: &str) -> Result<Duration, Wrong> {
@@ -94,21 +101,21 @@ pub(crate) fn read_duration(text: &str) -> Result<Duration, Wrong> {
     else {
         return wrong(
             format!("{} is not a duration", quote(text)),
-            r#"write a whole number and ms, s, m, h or d, as "500ms" or "32s""#,
+            r#"write a whole number and us, ms, s, m, h or d, as "500ms" or "32s""#,
         );
     };
-    Ok(Duration::from_millis(number.saturating_mul(factor)))
+    Ok(Duration::from_micros(number.saturating_mul(factor)))
 }
 
 /// The shortest spelling without rounding.
 pub(crate) fn show_duration(duration: Duration) -> String {
-    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let (unit, factor) = DURATION_UNITS
         .into_iter()
         .rev()
-        .find(|(_, factor)| millis != 0 && millis.is_multiple_of(*factor))
-        .unwrap_or(("s", 1_000));
-    format!("{}{unit}", millis / factor)
+        .find(|(_, factor)| micros != 0 && micros.is_multiple_of(*factor))
+        .unwrap_or(("s", 1_000_000));
+    format!("{}{unit}", micros / factor)
 }
 
 const SIZE_UNITS: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];

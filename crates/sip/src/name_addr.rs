@@ -23,7 +23,9 @@ impl<'a> NameAddr<'a> {
             let (display, after) = value.split_at_checked(chars::quoted_len(value)?)?;
             (display, chars::trim_start(after))
         } else {
-            let words = value.iter().take_while(|&&b| chars::is(b, TOKEN) || chars::is_space(b)).count();
+            // Interop: phones write names in UTF-8 without the quotes that the grammar asks for; a call is worth more.
+            let is_word = |&&b: &&u8| chars::is(b, TOKEN) || chars::is_space(b) || b >= 0x80;
+            let words = value.iter().take_while(is_word).count();
             match value.get(words) {
                 Some(b'<') => (chars::trim_end(value.get(..words)?), value.get(words..)?),
                 _ => return Self::parse_addr_spec(value),

@@ -1,24 +1,18 @@
-//! Host names of targets to addresses, off the data path.
-//!
-//! By the system's resolver, so that `/etc/hosts` and its cache count. Left out: NAPTR and SRV (RFC 3263 §4), which
-//! the system's resolver does not ask for; a name without a port means the transport's usual one.
+//! Host names of targets to addresses, off the data path: RFC 3263, by the system's `/etc/hosts` and name servers.
 
 use crate::serve::shard::{Question, Shard};
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tandem_node::Command;
+use tandem_resolve::Resolver;
 use tandem_shard::{Commands, Events, Refused};
 use tandem_telemetry::Registry;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// Questions at a time; a further one is answered with no address, since a resolver this slow would not help it.
 const QUESTIONS_MAX: usize = 64;
-/// How long an answer may take, well below the time after which a caller gives up.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Addresses of one name that are tried.
-const ADDRESSES_MAX: usize = 8;
 
 type QuestionEvents = Events<<Shard as tandem_shard::Machine>::Event>;
 
@@ -28,7 +22,15 @@ pub(crate) async fn answer(
     asked: Arc<Notify>,
     commands: Commands<Command>,
     registry: Arc<Registry>,
+    seed: u64,
 ) {
+    let resolver = match Resolver::from_system(seed) {
+        Ok(resolver) => Some(Arc::new(resolver)),
+        Err(error) => {
+            tracing::warn!(%error, "host names can't be resolved: see /etc/resolv.conf; calls to addresses go on");
+            None
+        }
+    };
     let count = |outcome| {
         registry.counter("tandem_resolve_total", "Host names looked up, by outcome.", &[("outcome", outcome)])
     };
@@ -48,8 +50,9 @@ pub(crate) async fn answer(
             match Arc::clone(&permits).try_acquire_owned() {
                 Ok(permit) => {
                     let answers = answers.clone();
+                    let resolver = resolver.clone();
                     tokio::spawn(async move {
-                        let addresses = look_up(&question).await;
+                        let addresses = look_up(resolver.as_deref(), &question).await;
                         // The receiver lives as long as the process.
                         let _ = answers.send((shard, question.ticket, addresses)).await;
                         drop(permit);
@@ -64,12 +67,12 @@ pub(crate) async fn answer(
     }
 }
 
-async fn look_up(question: &Question) -> Box<[SocketAddr]> {
-    let Ok(host) = std::str::from_utf8(&question.host) else { return Box::new([]) };
-    let port = question.port.unwrap_or(question.transport.default_port());
-    match timeout(PATIENCE, tokio::net::lookup_host((host, port))).await {
-        Ok(Ok(addresses)) => addresses.take(ADDRESSES_MAX).collect(),
-        Ok(Err(_)) | Err(_) => Box::new([]),
+async fn look_up(resolver: Option<&Resolver>, question: &Question) -> Box<[SocketAddr]> {
+    match (resolver, std::str::from_utf8(&question.host)) {
+        (Some(resolver), Ok(host)) => {
+            resolver.addresses(host, question.port, question.transport).await.into()
+        }
+        (None, _) | (_, Err(_)) => Box::new([]),
     }
 }
 
