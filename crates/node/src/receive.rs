@@ -6,6 +6,8 @@ use tandem_sip::{Hop, Index, Message, Method, Outbox};
 use tandem_transaction::Arrival;
 
 use crate::Node;
+use crate::answer::Said;
+use crate::request::Request;
 
 impl Node {
     /// Takes one received message: a datagram, or what a stream's framing cut out.
@@ -44,8 +46,16 @@ impl Node {
         }
         match self.layer.receive_request(now, request, hop, out) {
             Arrival::Retransmission | Arrival::AckAbsorbed => self.counters.retransmissions += 1,
-            Arrival::Cancel { invite: Some(invite), .. } => {
-                self.answer(hop, request, 200, &[], out);
+            Arrival::Cancel { key, invite: Some(invite) } => {
+                // §9.2: its own transaction outlives the INVITE's, so that a late repetition is known as one.
+                let server = self.layer.open_server(now, key, request, hop, 0).ok();
+                let cancel = Request { now, hop, message: request, key: None };
+                self.say(
+                    &cancel,
+                    server,
+                    &Said { status: 200, reason: None, headers: &[], changed: false },
+                    out,
+                );
                 if let Some(user) = self.layer.server_user(invite) {
                     self.proxy.cancel(&mut Turn { now, layer: &mut self.layer, out }, user);
                 }
