@@ -19,13 +19,25 @@ pub struct Sipp<'a> {
     to: Option<SocketAddr>,
     calls: u32,
     args: Vec<String>,
+    keys: Vec<(String, String)>,
+    unchallenged: bool,
 }
 
 impl<'a> Sipp<'a> {
     /// Prepares one call of `scenarios/NAME.xml` on a free port of `ip`.
     #[must_use]
     pub fn new(lab: &'a Lab, scenario: &'static str, ip: IpAddr) -> Self {
-        Self { lab, scenario, port: Port::free(), ip, to: None, calls: 1, args: Vec::new() }
+        Self {
+            lab,
+            scenario,
+            port: Port::free(),
+            ip,
+            to: None,
+            calls: 1,
+            args: Vec::new(),
+            keys: Vec::new(),
+            unchallenged: false,
+        }
     }
 
     /// A callee: waits for calls on loopback, in the family of `like`.
@@ -51,7 +63,14 @@ impl<'a> Sipp<'a> {
     /// Sets `[name]` in the scenario.
     #[must_use]
     pub fn key(mut self, name: &str, value: &str) -> Self {
-        self.args.extend(["-key", name, value].map(str::to_owned));
+        self.keys.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Leaves out of the scenario the challenge and what comes before it.
+    #[must_use]
+    pub fn unchallenged(mut self) -> Self {
+        self.unchallenged = true;
         self
     }
 
@@ -84,7 +103,12 @@ impl<'a> Sipp<'a> {
         let name = format!("sipp-{}-{}", self.scenario, self.port);
         let file = |what: &str| self.lab.dir().join(format!("{name}.{what}"));
         let (messages, errors) = (file("messages"), file("errors"));
-        let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/{}.xml", self.scenario));
+        let mut scenario =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/{}.xml", self.scenario));
+        if self.unchallenged {
+            let text = std::fs::read_to_string(&scenario).expect("the laboratory has its scenarios");
+            scenario = self.lab.write(&format!("{name}.xml"), &without_challenge(&text));
+        }
         let addr = self.addr();
         let running = Running::start(self.lab.dir(), &name, "sipp", |command| {
             command.arg("-sf").arg(scenario).args([
@@ -98,6 +122,10 @@ impl<'a> Sipp<'a> {
             command.args(["-m", &self.calls.to_string(), "-r", "10", "-l", "100"]);
             command.args(["-timeout", &format!("{}s", PATIENCE.as_secs()), "-max_retrans", "12"]);
             command.args(&self.args);
+            for (name, value) in &self.keys {
+                command.args(["-key", name, value]);
+            }
+            command.args(["-auth_uri", &self.request_target()]);
             if let Some(to) = self.to {
                 command.arg(to.to_string());
             }
@@ -109,6 +137,19 @@ impl<'a> Sipp<'a> {
             started.running.wait_until("it listens", Duration::from_secs(5), |_| taken(addr));
         }
         started
+    }
+
+    /// What follows `sip:` in the Request-URI of the challenged request, which credentials must repeat (RFC 7616
+    /// §3.4); SIPp would write the address it sends to.
+    fn request_target(&self) -> String {
+        let key = |wanted: &str| {
+            self.keys.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+        };
+        let domain = key("domain").unwrap_or_default();
+        match key("peer") {
+            Some(peer) => format!("{peer}@{}", key("away").unwrap_or(domain)),
+            None => domain.to_owned(),
+        }
     }
 
     /// Runs it to its end, which must be a success.
@@ -151,6 +192,21 @@ impl Started {
     pub fn messages(&self) -> String {
         std::fs::read(&self.messages).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
     }
+}
+
+/// The scenario from its second first request on, without credentials.
+fn without_challenge(scenario: &str) -> String {
+    let challenge = scenario.find("auth=\"true\"").expect("a scenario with a challenge");
+    let (before, after) = scenario.split_at(challenge);
+    let head = before.split("  <send").next().unwrap_or_default();
+    // The ACK of the 407 comes first, where there is one.
+    let again = ["INVITE sip:", "REGISTER sip:"]
+        .iter()
+        .find_map(|start| after.find(start))
+        .expect("a second request");
+    let send = after.get(..again).and_then(|text| text.rfind("  <send")).expect("a request is sent");
+    let rest = after.get(send..).unwrap_or_default();
+    format!("{head}{}", rest.replace("      [authentication]\n", ""))
 }
 
 /// SIPp wants IPv6 addresses in brackets, everywhere.

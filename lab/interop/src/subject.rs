@@ -25,9 +25,8 @@ pub struct Setup {
     pub mode: Mode,
     /// Listens on ::1 in place of 127.0.0.1.
     pub ipv6: bool,
-    /// Offers the digests a node offers by default, SHA-256 first, in place of MD5 alone: SIPp 3.6 reads only the
-    /// first challenge and knows only MD5. Kamailio offers MD5 whatever is said here.
-    pub default_digests: bool,
+    /// Asks nobody for a password.
+    pub open: bool,
 }
 
 /// Every user of the laboratory: name and password.
@@ -41,6 +40,7 @@ pub(crate) const DOMAIN: &str = "localhost";
 #[derive(Debug)]
 pub struct Subject {
     addr: SocketAddr,
+    open: bool,
     _process: Process,
 }
 
@@ -54,7 +54,7 @@ enum Process {
 
 impl Subject {
     /// Starts the subject named by `TANDEM_SUBJECT` (`tandem`, the default, or `kamailio`) with the laboratory's
-    /// users, digest required for REGISTER and for calls.
+    /// users; digest is required for REGISTER and for calls, unless it is to be open.
     ///
     /// # Panics
     ///
@@ -65,11 +65,11 @@ impl Subject {
         match kind.as_str() {
             "tandem" => {
                 let tandem = Tandem::start(lab, setup, &USERS);
-                Self { addr: tandem.addr, _process: Process::Tandem(tandem) }
+                Self { addr: tandem.addr, open: setup.open, _process: Process::Tandem(tandem) }
             }
             "kamailio" => {
                 let kamailio = Kamailio::start(lab, "subject", &kamailio_options(setup));
-                Self { addr: kamailio.addr, _process: Process::Kamailio(kamailio) }
+                Self { addr: kamailio.addr, open: setup.open, _process: Process::Kamailio(kamailio) }
             }
             other => panic!("TANDEM_SUBJECT is `{other}`; known are tandem and kamailio"),
         }
@@ -105,15 +105,19 @@ impl Subject {
     /// A SIPp that acts as `user` towards this subject, in one of `scenarios/`.
     #[must_use]
     pub fn sipp<'a>(&self, lab: &'a Lab, scenario: &'static str, user: &str) -> Sipp<'a> {
-        Sipp::new(lab, scenario, self.addr.ip())
+        let sipp = Sipp::new(lab, scenario, self.addr.ip())
             .to(self.addr)
             .user(user, self.password(user))
-            .key("domain", self.domain())
+            .key("domain", self.domain());
+        if self.open { sipp.unchallenged() } else { sipp }
     }
 }
 
 fn kamailio_options(setup: &Setup) -> Options {
-    let mut defines = vec!["CHALLENGE".to_owned()];
+    let mut defines = Vec::new();
+    if !setup.open {
+        defines.push("CHALLENGE".to_owned());
+    }
     match setup.mode {
         Mode::Stateful => {}
         Mode::Stateless => defines.push("STATELESS".to_owned()),

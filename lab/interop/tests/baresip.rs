@@ -5,7 +5,7 @@ use tandem_interop::{Baresip, Lab, Setup, Subject};
 #[test]
 fn two_baresip_register_and_call_each_other_both_ways() {
     let lab = Lab::new("baresip");
-    let subject = Subject::start(&lab, &Setup { default_digests: true, ..Setup::default() });
+    let subject = Subject::start(&lab, &Setup::default());
     let phone = |user| Baresip::start(&lab, user, subject.password(user), subject.domain(), subject.addr());
     let (mut alice, mut bob) = (phone("alice"), phone("bob"));
     alice.wait_registered();

@@ -19,8 +19,9 @@ fn through(name: &str, setup: &Setup, caller: &'static str, callee: &'static str
     callee.expect_success();
 }
 
+/// Without challenges: who is asked for a password keeps a transaction, so that a nonce is used up once.
 fn stateless() -> Setup {
-    Setup { mode: Mode::Stateless, ..Setup::default() }
+    Setup { mode: Mode::Stateless, open: true, ..Setup::default() }
 }
 
 #[test]
@@ -31,6 +32,23 @@ fn twenty_calls_are_answered_through_a_stateful_proxy() {
 #[test]
 fn twenty_calls_are_answered_through_a_stateless_proxy() {
     through("stateless", &stateless(), "call", "answer", 20);
+}
+
+/// A stateless proxy must not send 100 (RFC 3261 §16.11); one that challenges may keep state for the call it challenged.
+#[test]
+fn a_stateless_proxy_sends_no_100_of_its_own() {
+    let lab = Lab::new("no-100");
+    let subject = Subject::start(&lab, &stateless());
+    let mut callee = registered(&lab, &subject, "answer", "bob", 1);
+    let mut caller = subject.sipp(&lab, "call", "alice").key("peer", "bob").start();
+    caller.expect_success();
+    callee.expect_success();
+    assert!(!caller.messages().contains("SIP/2.0 100"), "{}", caller.messages());
+}
+
+#[test]
+fn a_call_with_credentials_is_answered_through_a_stateless_proxy() {
+    through("stateless-digest", &Setup { open: false, ..stateless() }, "call", "answer", 5);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn sipsak(lab: &Lab, subject: &Subject, args: &[&str]) {
 #[test]
 fn sipsak_gets_a_200_to_options() {
     let lab = Lab::new("sipsak-options");
-    let subject = Subject::start(&lab, &Setup { default_digests: true, ..Setup::default() });
+    let subject = Subject::start(&lab, &Setup::default());
     let target = format!("sip:{}", subject.domain());
     sipsak(&lab, &subject, &["-s", &target]);
 }
@@ -50,11 +50,23 @@ fn sipsak_gets_a_200_to_options() {
 #[test]
 fn sipsak_registers_with_digest() {
     let lab = Lab::new("sipsak-register");
-    let subject = Subject::start(&lab, &Setup { default_digests: true, ..Setup::default() });
+    let subject = Subject::start(&lab, &Setup::default());
     let uri = format!("sip:alice@{}", subject.domain());
     sipsak(
         &lab,
         &subject,
-        &["-U", "-C", "sip:alice@127.0.0.1:9", "-x", "60", "-a", subject.password("alice"), "-s", &uri],
+        &[
+            "-U",
+            "-C",
+            "sip:alice@127.0.0.1:9",
+            "-x",
+            "60",
+            "-a",
+            subject.password("alice"),
+            "-u",
+            "alice",
+            "-s",
+            &uri,
+        ],
     );
 }
