@@ -173,6 +173,18 @@ fn contacts_of_a_3xx_are_tried_where_the_operator_chose_so() {
 }
 
 #[test]
+fn a_3xx_leads_nowhere_less_secure_than_what_was_asked_for() {
+    let mut bench = Bench::open(|config| config.proxy.recurse_redirects = true);
+    let ask = Ask::new("INVITE", "sips:bob@far.example.net").with("Route: <sip:127.0.0.1:5090;lr>\r\n");
+    let legs = requests(&bench.send(ALICE, &ask.text()));
+    // The route goes by UDP, which is its own business; the 3xx's contact would be ours.
+    let moved = answer(&legs[0].1, "302 Moved Temporarily", "Contact: <sip:c@127.0.0.1:5072>\r\n");
+    let mut told = bench.send("127.0.0.1:5090", &moved);
+    told.retain(|(peer, _)| peer == ALICE || peer == PHONES[1]);
+    assert_eq!((told.len(), statuses(&told, ALICE)), (1, vec![302]));
+}
+
+#[test]
 fn a_redirect_server_names_the_contacts_best_first_and_forwards_nothing() {
     let mut bench = Bench::open(crate::common::mode(tandem_node::Mode::Redirect));
     bench.bind("bob", &["<sip:b@127.0.0.1:5071>;q=0.2", "<sip:b@127.0.0.1:5072>"]);

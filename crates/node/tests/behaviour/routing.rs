@@ -145,6 +145,32 @@ fn between_ipv4_and_ipv6_both_sides_see_an_address_of_their_own() {
 }
 
 #[test]
+fn a_register_routed_to_us_by_its_outbound_proxy_is_ours() {
+    let mut bench = Bench::open(|_| {});
+    let ask = register("bob", "<sip:bob@127.0.0.1:5064>").with("Route: <sip:localhost;lr>\r\n");
+    assert_eq!(bench.send(BOB, &ask.text()).len(), 1);
+    assert_eq!(bench.contacts("bob").len(), 1);
+}
+
+#[test]
+fn without_state_requests_of_rfc_2543_get_a_branch_each_and_their_repetition_the_same() {
+    let mut bench = Bench::open(mode(Mode::Stateless));
+    bench.bind("bob", &["<sip:bob@127.0.0.1:5064>"]);
+    let mut branch = |ask: Ask| {
+        let via = format!("SIP/2.0/UDP {ALICE}");
+        header(&bench.send(ALICE, &ask.via(&via).text())[0].1, HeaderName::Via)
+    };
+    let first = branch(invite());
+    assert_eq!(branch(invite()), first, "a repetition");
+    assert_eq!(branch(invite().follow("ACK", "<sip:bob@localhost>;tag=bob")), first, "its ACK");
+    assert_eq!(branch(invite().follow("CANCEL", "<sip:bob@localhost>")), first, "its CANCEL");
+    for other in [invite().call_id("call-2"), invite().cseq(2), invite().from("<sip:alice@localhost>;tag=b")]
+    {
+        assert_ne!(branch(other.clone()), first, "{}", other.text());
+    }
+}
+
+#[test]
 fn max_forwards_falls_by_one_and_is_added_where_it_is_missing() {
     for (line, left) in [("Max-Forwards: 1\r\n", "0"), ("Max-Forwards: 70\r\n", "69"), ("", "70")] {
         assert_eq!(header(&routed(&invite().hops(line))[0].1, HeaderName::MaxForwards), left, "{line}");
