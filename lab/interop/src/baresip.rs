@@ -18,7 +18,7 @@ pub struct Baresip {
     control: TcpStream,
     /// What it has reported and nobody has asked for yet: netstrings of JSON.
     events: String,
-    _ports: [Port; 2],
+    ports: [Port; 2],
 }
 
 impl Baresip {
@@ -71,7 +71,7 @@ impl Baresip {
         });
         let control = connection.expect("just connected");
         control.set_read_timeout(Some(PATIENCE)).expect("a time limit can be set");
-        Self { name, running, control, events: String::new(), _ports: ports }
+        Self { name, running, control, events: String::new(), ports }
     }
 
     /// Waits until its registration was accepted.
@@ -84,14 +84,32 @@ impl Baresip {
         self.running.wait_until("its registration is accepted", PATIENCE, |log| log.contains("SIP/2.0 200 "));
     }
 
+    /// Its SIP address.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        let [sip, _] = &self.ports;
+        sip.v4()
+    }
+
+    /// What it has written so far, every SIP message it sent or received among it.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.running.log()
+    }
+
     /// Calls `uri`.
     pub fn dial(&mut self, uri: &str) {
         self.command("dial", uri);
     }
 
-    /// Answers the call that rings.
+    /// Waits for a call and answers it.
     pub fn accept(&mut self) {
         self.wait_event("CALL_INCOMING");
+        self.accept_ringing();
+    }
+
+    /// Answers the call that rings.
+    pub fn accept_ringing(&mut self) {
         self.command("accept", "");
     }
 

@@ -74,12 +74,16 @@ fn add_user(binary: &Path, dir: &Path, user: &str, password: &str) {
     );
 }
 
-/// `TANDEM_BIN`, or the `tandem` built beside this test: `target/PROFILE/deps/TEST` → `target/PROFILE/tandem`.
+/// `TANDEM_BIN`, or the `tandem` built beside this program: `target/PROFILE/deps/TEST` → `target/PROFILE/tandem`.
 fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("TANDEM_BIN") {
         return PathBuf::from(path);
     }
-    let test = std::env::current_exe().expect("a running test knows its own file");
-    let profile = test.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
-    profile.join("tandem")
+    let program = std::env::current_exe().expect("a running program knows its own file");
+    let above = program.ancestors().skip(1).take(2).map(|dir| dir.join("tandem"));
+    above
+        .clone()
+        .find(|tandem| tandem.is_file())
+        .or_else(|| above.last())
+        .expect("a program lies in a folder")
 }
