@@ -22,7 +22,7 @@ fn main() {
     let phone = |user| Baresip::start(&lab, user, subject.password(user), subject.domain(), subject.addr());
     let (mut alice, mut bob) = (phone("alice"), phone("bob"));
     let mut ladder = Ladder { node: subject.addr(), alice: 0, bob: 0 };
-    println!("  {:<31}{:<35}{}", "alice", "tandem", "bob");
+    println!("  {:<31}{:<35}bob", "alice", "tandem");
     alice.wait_registered();
     bob.wait_registered();
     ladder.show("both register", &alice, &bob);
@@ -135,13 +135,9 @@ fn merged(left: Vec<Passed>, right: Vec<Passed>) -> Vec<(bool, Passed)> {
 
 fn arrow(is_left: bool, message: &Passed) -> String {
     let to_the_right = is_left == message.sent;
-    let line = "─".repeat(28_usize.saturating_sub(message.label.chars().count()));
-    let arrow = if to_the_right {
-        format!("{} {line}▶", message.label)
-    } else {
-        format!("◀{line} {}", message.label)
-    };
-    let arrow = format!("{arrow:<31}");
+    let label: String = message.label.chars().take(27).collect();
+    let line = "─".repeat(29 - label.chars().count());
+    let arrow = if to_the_right { format!("{label} {line}▶") } else { format!("◀{line} {label}") };
     if is_left { format!("│ {arrow} │{:33}│", "") } else { format!("│{:33}│ {arrow} │", "") }
 }
 
