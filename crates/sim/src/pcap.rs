@@ -43,10 +43,13 @@ fn write_packet(datagram: &Captured, out: &mut Vec<u8>) {
     };
     let total = u16::try_from(HEADERS + datagram.bytes.len()).unwrap_or(u16::MAX).to_be_bytes();
     let ttl = if datagram.is_lost { 0 } else { 64 };
-    let mut ip = vec![0x45, 0, total[0], total[1], 0, 0, 0x40, 0, ttl, 17, 0, 0];
+    let mut ip = vec![0x45, 0];
+    ip.extend_from_slice(&total);
+    ip.extend_from_slice(&[0, 0, 0x40, 0, ttl, 17, 0, 0]);
     ip.extend_from_slice(&v4(datagram.from));
     ip.extend_from_slice(&v4(datagram.to));
-    let sum: u32 = ip.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let words = ip.chunks_exact(2).filter_map(|pair| pair.try_into().ok());
+    let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(word))).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     let checksum = !u16::try_from((folded & 0xffff) + (folded >> 16)).unwrap_or(0);
     if let Some(place) = ip.get_mut(10..12) {

@@ -14,13 +14,14 @@ fn a_busy_callee_is_told_once_however_many_acks_are_lost() {
         let (alice, bob) = (world.phone("alice", proxy), world.phone("bob", proxy));
         world.set(bob, |settings| settings.answer = Answer::with(486, millis(200)));
         world.register_all(&[alice, bob]);
-        // A third of all datagrams from the phones are lost, ACKs among them.
+        let call = world.call(alice, bob);
+        assert!(world.run_until(secs(40), |w| w.saw(bob, |e| matches!(e, Event::Incoming { .. }))));
+        // From now on a third of all datagrams from the phones are lost, ACKs among them.
         for phone in [alice, bob] {
             let link = tandem_sim::Link { loss: 0.33, ..world.network.link };
             world.network.set(world.phone_address(phone), world.node_address(proxy), link);
         }
-        let call = world.call(alice, bob);
-        assert!(world.run_until(secs(40), |world| world.status(alice, call).is_some()));
+        assert!(world.run_until(secs(80), |world| world.status(alice, call).is_some()));
         assert_eq!(world.status(alice, call), Some(486));
         assert!(!world.saw(alice, |event| matches!(event, Event::Established { .. })));
         world.finish();

@@ -1,4 +1,5 @@
 //! Calls: RFC 3665 §3.1 to §3.3, through one proxy and through two.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use tandem_node::{Challenge, Mode, Network};
 use tandem_sim::{PhoneId, World, millis, secs, sweep};
@@ -85,9 +86,9 @@ fn a_call_goes_through_two_proxies_in_series() {
         let (alice, bob) = (world.phone("alice", atlanta), world.phone("bob", biloxi));
         world.register_all(&[alice, bob]);
         talk(&mut world, alice, bob, seed % 2 == 1);
-        let dialog = world.events(alice).find_map(|event| match event {
-            Event::Ended { dialog, .. } => Some(*dialog),
-            _ => None,
+        let dialog = world.events(alice).find_map(|event| {
+            let Event::Ended { dialog, .. } = event else { return None };
+            Some(*dialog)
         });
         if let Some(routes) = dialog.and_then(|dialog| world.ua(alice).route_len(dialog)) {
             assert_eq!(routes, 2, "both proxies stay on the dialog's path");

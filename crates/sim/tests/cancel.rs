@@ -32,7 +32,7 @@ fn cancelled_call(seed: u64, mode: Mode, answer: Answer, after: Duration) -> Opt
 }
 
 fn mode(seed: u64) -> Mode {
-    if seed % 2 == 0 { Mode::Stateful } else { Mode::Stateless }
+    if seed.is_multiple_of(2) { Mode::Stateful } else { Mode::Stateless }
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Inside a dialog: RFC 3665 §3.7 (re-INVITE), RFC 3261 §12.2, §13.2.2.4, §14, §15, along Record-Route.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use tandem_node::{Challenge, Mode};
 use tandem_sim::{Link, PhoneId, World, secs, sweep};

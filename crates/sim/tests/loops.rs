@@ -1,4 +1,5 @@
 //! Loops and hops: RFC 3261 §16.3 steps 3 and 4, RFC 5393.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tandem_base::Instant;
 use tandem_node::{Challenge, Mode, Network};
