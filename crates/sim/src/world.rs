@@ -49,6 +49,7 @@ enum Actor {
 enum What {
     Deliver { from: SocketAddr, to: SocketAddr, bytes: Box<[u8]> },
     Wake(Actor),
+    Undeliverable { to: SocketAddr, bytes: Box<[u8]> },
     Commit { node: usize, boot: u64 },
     Resolved { node: usize, shard: usize, boot: u64, ticket: u64, host: Box<[u8]>, port: Option<u16> },
 }
@@ -92,6 +93,8 @@ pub struct World {
     pub dns: BTreeMap<String, Vec<SocketAddr>>,
     /// How long a name takes to resolve.
     pub dns_delay: Duration,
+    /// Whether a host without that address, or without a process there, says so by ICMP.
+    pub icmp: bool,
     heap: BinaryHeap<Reverse<Scheduled>>,
     sequence: u64,
     steps: u64,
@@ -116,6 +119,7 @@ impl World {
             network: Network::default(),
             dns: BTreeMap::new(),
             dns_delay: millis(20),
+            icmp: false,
             heap: BinaryHeap::new(),
             sequence: 0,
             steps: 0,
@@ -506,6 +510,12 @@ impl World {
         match next.what {
             What::Deliver { from, to, bytes } => self.deliver(from, to, &bytes),
             What::Wake(actor) => self.wake(actor, next.at),
+            What::Undeliverable { to, bytes } => {
+                let Some(Actor::Shard(node, _)) = self.addresses.get(&to).copied() else { return };
+                let Some(host) = self.nodes.get(node) else { return };
+                let (shard, boot) = (host.shard_of(&bytes), host.boot);
+                self.command(node, shard, boot, &Command::Undeliverable { message: bytes });
+            }
             What::Commit { node, boot } => self.commit(node, boot),
             What::Resolved { node, shard, boot, ticket, host, port } => {
                 let name = String::from_utf8_lossy(&host).into_owned();
@@ -530,6 +540,18 @@ impl World {
 
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         let actor = self.addresses.get(&to).copied();
+        let is_up = match actor {
+            Some(Actor::Phone(_)) => true,
+            Some(Actor::Shard(node, _)) => self.nodes.get(node).is_some_and(NodeHost::is_up),
+            None => self.strangers.contains_key(&to),
+        };
+        if !is_up {
+            if self.icmp {
+                let at = self.now + self.network.between(to, from).delay;
+                self.schedule(at, What::Undeliverable { to: from, bytes: bytes.into() });
+            }
+            return;
+        }
         self.look(from, to, bytes, true);
         let hop = Hop::udp(ListenerId(0), from);
         let (now, mut out) = (self.now, Outbox::new());

@@ -37,11 +37,15 @@ impl Check for BindingsKept {
         let message = wire.message;
         if message.is_request() && message.method() == Method::Register && wire.from_role == Role::Phone {
             let aor = message.to().map(|to| to.uri_bytes.to_vec()).unwrap_or_default();
-            let known = self.known.entry((wire.from, wire.to)).or_insert_with(|| Known {
-                aor,
-                asked: 0,
-                granted: None,
-            });
+            // One telephone takes the bindings of all away: what the others know is void.
+            if message.header(HeaderName::Contact) == Some(b"*") {
+                self.known
+                    .values_mut()
+                    .filter(|known| known.aor == aor)
+                    .for_each(|known| known.granted = None);
+            }
+            let new = Known { aor, asked: 0, granted: None };
+            let known = self.known.entry((wire.from, wire.to)).or_insert(new);
             known.asked = known.asked.max(message.cseq().number);
         }
         Ok(())
