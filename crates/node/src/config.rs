@@ -58,7 +58,8 @@ impl Config {
 /// How requests are forwarded (CHECKLIST S4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Stateless for one target whose address is known and no credentials to check, stateful otherwise.
+    /// Stateless for one target whose address is known, no credentials to check and no 3xx to follow; stateful
+    /// otherwise.
     #[default]
     Auto,
     /// Without state wherever possible: only forks, host names and credentials make some.

@@ -183,6 +183,8 @@ impl Node {
         // A nonce count is used up by the first copy of a request: only a transaction knows the next one as a repetition.
         let wants_state = match self.config.mode {
             Mode::Stateful => true,
+            // Who follows 3xx answers must still know the request when one comes.
+            Mode::Auto if self.config.proxy.recurse_redirects => true,
             Mode::Auto | Mode::Stateless | Mode::Redirect => {
                 self.targets.len() != 1 || forwarding.checked_credentials.is_some()
             }

@@ -75,7 +75,7 @@ fn read_way_back(key: &HashKey, way_back: &[u8], below: &Via<'_>) -> Option<(Lis
 
 /// Writes the branch of a request that is forwarded without state (§16.11).
 ///
-/// A request of RFC 2543 may have no branch, or one that repeats: what names it there is hashed as well.
+/// A request of RFC 2543 may have no branch, or one that repeats: the loop hash tells it from others.
 pub(crate) fn write_stateless(
     key: &HashKey,
     from: Hop,
@@ -86,11 +86,6 @@ pub(crate) fn write_stateless(
     out.extend_from_slice(MAGIC_COOKIE);
     out.push(STATELESS);
     write_way_back(key, request, from, out);
-    if request.via().unique_branch().is_none() {
-        let number = request.cseq().number.to_be_bytes();
-        let from = request.header(HeaderName::From).unwrap_or_default();
-        out.extend_from_slice(&hex64(key.hash64(&[request.request_uri(), request.call_id(), &number, from])));
-    }
     out.push(b'.');
     out.extend_from_slice(&loop_hash);
 }

@@ -393,7 +393,6 @@ impl Proxy {
                 match earlier {
                     None => self.forward_response(turn, server, response),
                     // Every 2xx to an INVITE goes upstream, whatever went before (step 5).
-                    Some(200..300) if is_invite => self.forward_response(turn, server, response),
                     Some(_) if is_invite => self.forward_stray_success(turn, response),
                     Some(_) => {}
                 }

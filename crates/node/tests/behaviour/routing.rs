@@ -171,6 +171,35 @@ fn without_state_requests_of_rfc_2543_get_a_branch_each_and_their_repetition_the
 }
 
 #[test]
+fn each_side_of_a_call_keeps_the_listener_that_it_came_by() {
+    let mut bench = Bench::open(|config| {
+        let listeners = ["127.0.0.1:5060", "127.0.0.2:5060"]
+            .map(|at| Listener::new(Transport::Udp, at.parse().unwrap(), None).unwrap());
+        config.listeners = Listeners::new(listeners.into());
+        config.mode = Mode::Stateless;
+    });
+    // Behind a NAT the way that the REGISTER came by is the only one back.
+    bench.listener = 1;
+    let ask =
+        register("bob", "<sip:bob@10.0.0.5:5064>").via("SIP/2.0/UDP 10.0.0.5:5064;branch=z9hG4bKn;rport");
+    bench.send(BOB, &ask.text());
+    bench.listener = 0;
+    let (peer, leg) = requests(&bench.send(ALICE, &invite().text())).remove(0);
+    assert_eq!(peer, BOB);
+    assert!(header(&leg, HeaderName::Via).starts_with("SIP/2.0/UDP 127.0.0.2:5060;"), "{leg}");
+    let routes = all(&leg, HeaderName::RecordRoute);
+    let bye = Ask::new("BYE", &format!("sip:alice@{ALICE}"))
+        .via("SIP/2.0/UDP 10.0.0.5:5064;branch=z9hG4bKb;rport")
+        .from("<sip:bob@localhost>;tag=bob")
+        .to("<sip:alice@localhost>;tag=a")
+        .with(&format!("Route: {}, {}\r\n", routes[0], routes[1]));
+    bench.listener = 1;
+    let (peer, bye) = requests(&bench.send(BOB, &bye.text())).remove(0);
+    assert_eq!(peer, ALICE);
+    assert!(header(&bye, HeaderName::Via).starts_with("SIP/2.0/UDP 127.0.0.1:5060;"), "RFC 5658 §3: {bye}");
+}
+
+#[test]
 fn max_forwards_falls_by_one_and_is_added_where_it_is_missing() {
     for (line, left) in [("Max-Forwards: 1\r\n", "0"), ("Max-Forwards: 70\r\n", "69"), ("", "70")] {
         assert_eq!(header(&routed(&invite().hops(line))[0].1, HeaderName::MaxForwards), left, "{line}");
