@@ -141,6 +141,9 @@ pub(crate) fn drive(
         }
         receive(&mut ends, &mut net, &mut out, now)?;
     }
+    if let Some(uac) = &mut ends.uac {
+        series.finish(uac, samples);
+    }
     let (cpu, on) = on.unwrap_or_default();
     Ok(Finished { ends, net: net.counts(), cpu, on })
 }
@@ -192,9 +195,20 @@ impl Series {
 
     fn sample(&mut self, now: Instant, uac: &mut Uac, samples: &Sender<Sample>) {
         let second = (now - self.begin).as_secs();
-        if second == self.second {
-            return;
+        if second != self.second {
+            self.tell(uac, samples);
+            self.second = second;
         }
+    }
+
+    /// Tells what is left of the last second.
+    fn finish(&mut self, uac: &mut Uac, samples: &Sender<Sample>) {
+        if self.begin > Instant::ZERO {
+            self.tell(uac, samples);
+        }
+    }
+
+    fn tell(&mut self, uac: &mut Uac, samples: &Sender<Sample>) {
         let cpu = clock::thread_cpu();
         let sample = Sample {
             second: self.second,
@@ -203,7 +217,6 @@ impl Series {
             cpu_us: u64::try_from(cpu.saturating_sub(self.cpu).as_micros()).unwrap_or(u64::MAX),
         };
         self.cpu = cpu;
-        self.second = second;
         let _ = samples.send(sample); // nobody listens any more: nothing to tell
     }
 }

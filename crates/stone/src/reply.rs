@@ -27,11 +27,12 @@ pub(crate) struct Reply<'a> {
 pub(crate) struct Source {
     addr: Option<SocketAddr>,
     rport: String,
+    asked: memmem::Finder<'static>,
 }
 
 impl Source {
-    pub(crate) const fn new() -> Self {
-        Self { addr: None, rport: String::new() }
+    pub(crate) fn new() -> Self {
+        Self { addr: None, rport: String::new(), asked: memmem::Finder::new(b";rport") }
     }
 
     fn rport(&mut self, addr: SocketAddr) -> &[u8] {
@@ -79,8 +80,7 @@ impl Source {
 
     fn put_top_via(&mut self, out: &mut Vec<u8>, line: &[u8], peer: SocketAddr) {
         let first_end = memchr::memchr(b',', line).unwrap_or(line.len());
-        let asked =
-            line.get(..first_end).and_then(|via| memmem::find(via, b";rport")).map(|at| at + b";rport".len());
+        let asked = line.get(..first_end).and_then(|via| self.asked.find(via)).map(|at| at + b";rport".len());
         match asked.and_then(|at| line.split_at_checked(at)) {
             Some((before, after)) if !after.starts_with(b"=") => {
                 out.extend_from_slice(before);

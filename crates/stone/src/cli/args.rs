@@ -1,6 +1,6 @@
 //! The options that all loads share.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use clap::Args;
 use crate::arrivals::{Ramp, Spacing};
 use crate::audit::Limits;
 use crate::cpu::CpuOf;
+use crate::dns;
 use crate::error::StoneError;
 use crate::load::{Hold, InDialog, Retransmit, Target, Workload};
 use crate::run::{Roles, Run};
@@ -18,9 +19,13 @@ use crate::users::{Choice, Users};
 /// Options of a load.
 #[derive(Args, Clone, Debug)]
 pub struct LoadArgs {
-    /// Where the load goes: `sip:HOST[:PORT]` or `HOST:PORT`, with `;weight=N` if there are several.
+    /// Where the load goes: `sip:HOST[:PORT]` or `HOST:PORT`, with `;weight=N` if there are several. A name without a
+    /// port becomes the servers of its NAPTR and SRV records, by their weights.
     #[arg(long, value_name = "URI")]
     pub target: Vec<String>,
+    /// Ask this name server about targets, instead of the system's.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub dns: Option<SocketAddr>,
     /// Attempts begun a second.
     #[arg(long, default_value_t = 100.0)]
     pub rate: f64,
@@ -131,8 +136,8 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value * unit).map_err(|_| "a time cannot be negative".to_owned())
 }
 
-/// Reads one target; host names go through the system's resolver.
-pub(crate) fn target(text: &str) -> Result<Target, StoneError> {
+/// Reads one target. A name without a port may become several, by NAPTR and SRV.
+pub(crate) fn target(text: &str, dns: Option<SocketAddr>) -> Result<Vec<Target>, StoneError> {
     let wrong = |why: &str| StoneError::plan("target", text, why);
     let uri = text.strip_prefix("sip:").unwrap_or(text);
     let (host, params) = uri.split_once(';').unwrap_or((uri, ""));
@@ -140,11 +145,8 @@ pub(crate) fn target(text: &str) -> Result<Target, StoneError> {
     for param in params.split(';').filter(|param| !param.is_empty()) {
         match param.split_once('=') {
             Some(("weight", value)) => {
-                weight = value
-                    .parse()
-                    .ok()
-                    .filter(|weight| *weight > 0)
-                    .ok_or_else(|| wrong("a weight is a number above 0"))?;
+                let value = value.parse().ok().filter(|weight| (1..=10_000).contains(weight));
+                weight = value.ok_or_else(|| wrong("a weight is a number from 1 to 10000"))?;
             }
             Some(("transport", "udp")) => {}
             Some(("transport", _)) => return Err(wrong("only transport=udp is spoken")),
@@ -152,19 +154,21 @@ pub(crate) fn target(text: &str) -> Result<Target, StoneError> {
         }
     }
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    let with_port = if host.parse::<SocketAddr>().is_ok()
-        || host
-            .rsplit_once(':')
-            .is_some_and(|(h, p)| p.parse::<u16>().is_ok() && (!h.contains(':') || h.ends_with(']')))
-    {
-        host.to_owned()
-    } else {
-        format!("{host}:5060")
-    };
-    let mut found =
-        with_port.to_socket_addrs().map_err(|error| wrong(&format!("cannot be resolved: {error}")))?;
-    let addr = found.next().ok_or_else(|| wrong("has no address"))?;
-    Ok(Target { addr, weight })
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let literal = host.parse().ok().or_else(|| Some(SocketAddr::new(ip.ok()?, 5060)));
+    if let Some(addr) = literal {
+        return Ok(vec![Target { addr, weight }]);
+    }
+    if host.contains(':') {
+        let mut found =
+            host.to_socket_addrs().map_err(|error| wrong(&format!("cannot be resolved: {error}")))?;
+        let addr = found.next().ok_or_else(|| wrong("has no address"))?;
+        return Ok(vec![Target { addr, weight }]);
+    }
+    if host == "localhost" {
+        return Ok(vec![Target { addr: ([127, 0, 0, 1], 5060).into(), weight }]);
+    }
+    dns::targets(host, dns, weight).map_err(|why| wrong(&format!("cannot be resolved: {why}")))
 }
 
 pub(crate) fn mix(text: &str) -> Result<Vec<(Workload, u32)>, StoneError> {
@@ -205,7 +209,7 @@ impl LoadArgs {
         let targets = if self.target.is_empty() && roles == Roles::Callee {
             vec![Target { addr: self.callee.unwrap_or_else(|| ([127, 0, 0, 1], 5060).into()), weight: 1 }]
         } else {
-            self.target.iter().map(|text| target(text)).collect::<Result<Vec<_>, _>>()?
+            self.target.iter().map(|text| target(text, self.dns)).collect::<Result<Vec<_>, _>>()?.concat()
         };
         if targets.is_empty() {
             return Err(StoneError::plan(

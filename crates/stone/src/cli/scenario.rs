@@ -77,9 +77,11 @@ pub(super) fn run(args: &ScenarioArgs) -> Done {
         None => Vec::new(),
     };
     let user = args.user.as_deref().unwrap_or(&args.service);
+    let remote = args::target(&args.target, None)?;
+    let remote = remote.first().map_or(args.local, |target| target.addr);
     let script = Script {
         scenario,
-        remote: args::target(&args.target)?.addr,
+        remote,
         local: args.local,
         service: args.service.clone(),
         rows,
