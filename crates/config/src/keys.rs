@@ -156,8 +156,8 @@ words! {
 words! {
     /// How a request is forwarded (RFC 3261 §16).
     ProxyMode {
-        Auto = "auto", "stateless for one target, stateful for several";
-        Stateless = "stateless", "never keeps a transaction (RFC 3261 §16.11)";
+        Auto = "auto", "state for forks, host names, credentials and 3xx answers to follow, none for the rest";
+        Stateless = "stateless", "state for forks, host names and credentials only (RFC 3261 §16.11)";
         Stateful = "stateful", "always keeps a transaction";
         Redirect = "redirect", "answers 302 with the targets";
     }
@@ -275,7 +275,7 @@ section! {
     Proxy = "proxy", repeated: false {
         mode: ProxyMode = "auto", Kind::OneOf(ProxyMode::WORDS), Live,
             "How requests are forwarded.",
-            "`auto` keeps state only where forking needs it, which costs least.";
+            "`auto` keeps state only where it is needed, which costs least.";
         fork: Fork = "parallel", Kind::OneOf(Fork::WORDS), Live,
             "The order in which several contacts of one user are tried.",
             "People expect all their phones to ring at once; q values still order groups of them.";
