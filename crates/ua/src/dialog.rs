@@ -184,17 +184,20 @@ impl Ua {
     /// Ends a dialog with a BYE; `None` if it is over already.
     pub fn hang_up(&mut self, now: Instant, dialog: DialogId, out: &mut Outbox) -> Option<RequestId> {
         let request = self.request_in(now, dialog, Method::Bye, out)?;
-        self.end_dialog(now, dialog, false);
+        self.end_dialog(now, dialog, false, out);
         Some(request)
     }
 
     /// Marks a dialog as over; what is repeated may still be answered for 64·T1.
-    pub(crate) fn end_dialog(&mut self, now: Instant, dialog: DialogId, by_peer: bool) {
+    ///
+    /// A re-INVITE under way is cancelled: its answer may have been lost, and nobody repeats it any more.
+    pub(crate) fn end_dialog(&mut self, now: Instant, dialog: DialogId, by_peer: bool, out: &mut Outbox) {
         let Some(known) = self.dialogs.get_mut(&dialog.0).filter(|dialog| dialog.is_live()) else { return };
         known.is_over = true;
         known.unacknowledged = None;
         self.alarms.schedule(now + 64 * self.settings.transaction.t1, Alarm::Forget(dialog.0));
         self.events.push_back(Event::Ended { dialog, by_peer });
+        self.cancel_inside(now, dialog, out);
     }
 }
 

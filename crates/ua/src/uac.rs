@@ -170,6 +170,17 @@ impl Ua {
         }
     }
 
+    /// Cancels the re-INVITEs of a dialog that have no answer.
+    pub(crate) fn cancel_inside(&mut self, now: Instant, dialog: DialogId, out: &mut Outbox) {
+        for sent in self.requests.values_mut() {
+            let is_waiting = sent.method == Method::Invite && !sent.is_answered;
+            if let Some(client) = sent.client.filter(|_| is_waiting && sent.kind == Kind::InDialog(dialog)) {
+                sent.is_cancelled = true;
+                self.layer.cancel(now, client, out);
+            }
+        }
+    }
+
     /// The Call-ID of a request while it is in progress.
     #[must_use]
     pub fn call_id(&self, request: RequestId) -> Option<&[u8]> {
@@ -383,7 +394,7 @@ impl Ua {
             known.is_reinviting = false;
         }
         match status {
-            481 => self.end_dialog(now, dialog, true),
+            481 => self.end_dialog(now, dialog, true, out),
             408 => {
                 self.hang_up(now, dialog, out);
             }

@@ -252,7 +252,7 @@ impl Ua {
         }
         if method == Method::Bye {
             self.reply(now, key, hop, request, 200, out);
-            self.end_dialog(now, dialog, true);
+            self.end_dialog(now, dialog, true, out);
         } else if method != Method::Invite {
             self.events.push_back(Event::Received { method, dialog: Some(dialog) });
             self.reply(now, key, hop, request, 200, out);
