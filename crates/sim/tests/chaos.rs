@@ -39,7 +39,11 @@ fn act(world: &mut World, phones: &[PhoneId], calls: &mut Vec<(PhoneId, RequestI
     let target = world.ua(other).settings().aor();
     let is_other = world.ua(phone).settings().aor() != target;
     let choice = world.rng.below(12);
-    let wish = [Wish::Bind(600), Wish::Bind(0), Wish::Fetch, Wish::UnbindAll][world.rng.index(4)];
+    // A proxy without state chooses anew for a repeated INVITE, so that a binding taken away meanwhile ends the call
+    // on one side only (RFC 3261 §16.11 wants no choice that changes with time).
+    let is_stateful = (0..2).all(|node| world.config(world.node_id(node)).mode == Mode::Stateful);
+    let wishes = [Wish::Bind(600), Wish::Fetch, Wish::Bind(0), Wish::UnbindAll];
+    let wish = wishes[world.rng.index(if is_stateful { 4 } else { 2 })];
     match (choice, dialog) {
         (0..5, _) if is_other => calls.push((phone, world.call(phone, other))),
         (5, _) if !calls.is_empty() => {
