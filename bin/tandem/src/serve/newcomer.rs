@@ -7,9 +7,10 @@ use std::io::Write as _;
 use std::path::Path;
 use tandem_config::{Algorithm, Config};
 
-/// SIPp scenarios with credentials, which SIPp's own do without.
-const SCENARIOS: [(&str, &str); 2] = [
+/// SIPp scenarios with credentials and routes, which SIPp's own do without.
+const SCENARIOS: [(&str, &str); 3] = [
     ("register.xml", include_str!("newcomer/register.xml")),
+    ("answer.xml", include_str!("newcomer/answer.xml")),
     ("call.xml", include_str!("newcomer/call.xml")),
 ];
 
@@ -69,7 +70,7 @@ A call with baresip, in two terminals (then type d in the first to call, a in th
 A call with SIPp: bob registers and waits for calls, alice makes one.{note}
 
   sipp {to} -sf register.xml -s bob -au bob -ap {bob} -auth_uri {domain} -key domain {domain} -p 5070 -m 1
-  sipp {to} -sn uas -p 5070
+  sipp {to} -sf answer.xml -p 5070
   sipp {to} -sf call.xml -s bob -key caller alice -au alice -ap {alice} -auth_uri bob@{domain} -key domain {domain} -p 5071 -m 1
 
 Then look at the node:
