@@ -70,7 +70,11 @@ impl Files {
         for entry in entries.flatten() {
             let name = entry.file_name();
             let skipped = name.to_str().is_none_or(|name| {
-                name == ".git" || name == "out" || name == "corpus" || name == "target" || name.starts_with("target-")
+                name == ".git"
+                    || name == "out"
+                    || name == "corpus"
+                    || name == "target"
+                    || name.starts_with("target-")
             });
             let path = below.join(&name);
             if skipped {
