@@ -22,7 +22,7 @@ fn configure(world: &mut World) -> Config {
 fn answer(world: &mut World, contacts: &[String]) -> Answer {
     let status = [200, 200, 200, 200, 486, 480, 603, 302, 503][world.rng.index(9)];
     Answer {
-        ring_after: world.rng.chance(0.8).then(|| millis(world.rng.below(800))),
+        ring_after: Some(millis(world.rng.below(800))),
         after: Some(if world.rng.chance(0.85) { millis(world.rng.below(4000)) } else { secs(120) }),
         status,
         contacts: vec![contacts[world.rng.index(contacts.len())].clone()],
@@ -62,7 +62,7 @@ fn act(world: &mut World, phones: &[PhoneId], calls: &mut Vec<(PhoneId, RequestI
         (10, _) => {
             world.act(phone, |ua, now, out| ua.request(now, Method::Message, &target, out));
         }
-        (11, _) => {
+        (11, _) if !world.ua(phone).is_registering() => {
             world.act(phone, |ua, now, out| ua.register(now, wish, out));
         }
         _ => {}

@@ -126,6 +126,12 @@ impl Ua {
         self.start_request(now, sent, out)
     }
 
+    /// Whether a registration waits for its answer: §10.2 allows no other until then.
+    #[must_use]
+    pub fn is_registering(&self) -> bool {
+        self.requests.values().any(|sent| sent.method == Method::Register && !sent.is_answered)
+    }
+
     /// Calls `target`, a URI.
     pub fn call(&mut self, now: Instant, target: &str, out: &mut Outbox) -> RequestId {
         let mut sent = self.outside(Method::Invite, target);
