@@ -4,6 +4,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -22,6 +23,8 @@ use crate::token::Token;
 
 /// Most messages of a call that are remembered to know a retransmission.
 const SEEN_MAX: usize = 16;
+/// Most calls remembered after their end.
+const OVER_MAX: usize = 10_000;
 /// Timer steps: one for repetition, others by the call's turn.
 const REPEAT: u8 = 0;
 /// RFC 3261 §17.1.1.1.
@@ -50,6 +53,9 @@ pub struct Player {
     listener: ListenerId,
     calls: Table<Call>,
     by_id: Map<Vec<u8>, Token>,
+    /// Of calls that are over, by Call-ID: the message sent last and the hashes of those received; and their order.
+    over: Map<Vec<u8>, (Vec<u8>, Vec<u64>)>,
+    over_order: VecDeque<Vec<u8>>,
     hash: HashKey,
     timers: Timers,
     dice: Dice,
@@ -67,6 +73,8 @@ pub struct Player {
     pub failed: u64,
     /// Calls that could not begin because too many were open.
     pub shed: u64,
+    /// Messages of calls that were over.
+    pub late: u64,
     /// Whole length of the successful calls.
     pub length: Latency,
     /// Unexpected messages.
@@ -103,6 +111,8 @@ impl Player {
             listener,
             calls: Table::new(limits.calls_max),
             by_id: map(hash),
+            over: map(hash),
+            over_order: VecDeque::new(),
             hash,
             timers: Timers::new(Duration::from_secs(2)),
             dice: Dice::new(limits.seed),
@@ -114,6 +124,7 @@ impl Player {
             succeeded: 0,
             failed: 0,
             shed: 0,
+            late: 0,
             length: Latency::default(),
             unexpected: Kinds::default(),
         }
@@ -316,6 +327,13 @@ impl Player {
     fn finish(&mut self, now: Instant, token: Token, failure: Option<&str>, sample: &[u8]) {
         let Some(call) = self.calls.remove(token) else { return };
         self.by_id.remove(&call.id);
+        if self.over.len() == OVER_MAX
+            && let Some(oldest) = self.over_order.pop_front()
+        {
+            self.over.remove(&oldest);
+        }
+        self.over_order.push_back(call.id.clone());
+        self.over.insert(call.id, (call.sent, call.seen));
         match failure {
             None => {
                 self.succeeded += 1;
@@ -340,6 +358,21 @@ impl Player {
             return;
         };
         let known = self.by_id.get(id).copied();
+        if known.is_none()
+            && let Some((sent, seen)) = self.over.get(id)
+            && seen.contains(&self.hash.hash64(&[message]))
+        {
+            // A repetition in a call that is over: our last message was lost.
+            self.late += 1;
+            let owed = match start {
+                Start::Request { method, .. } => method != b"ACK" && sent.starts_with(b"SIP/2.0"),
+                Start::Response { .. } => sent.starts_with(b"ACK"),
+            };
+            if owed {
+                out.send(Hop::udp(self.listener, peer), sent);
+            }
+            return;
+        }
         let fresh = known.is_none()
             && !self.scenario.calls()
             && matches!(start, Start::Request { method, .. } if method != b"ACK");

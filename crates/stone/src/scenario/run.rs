@@ -19,6 +19,9 @@ use crate::error::StoneError;
 use crate::tally::{Kinds, Summary};
 use crate::users::User;
 
+/// How long it stays after the last call, to repeat what may have been lost: once T1 has passed, a peer has asked.
+const AFTER: Duration = Duration::from_millis(700);
+
 /// What a scenario is run with.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -59,6 +62,8 @@ pub struct Played {
     pub failed: u64,
     /// Calls that could not begin.
     pub shed: u64,
+    /// Messages of calls that were over.
+    pub late: u64,
     /// Length of the successful ones.
     pub length: Summary,
     /// Each step: what it does, and its counts.
@@ -98,6 +103,7 @@ pub fn play(script: &Script, stop: &AtomicBool) -> Result<Played, StoneError> {
     #[expect(clippy::cast_precision_loss, reason = "a number of calls fits a double")]
     let by_count = script
         .calls
+        .filter(|_| calls)
         .map(|calls| Duration::try_from_secs_f64((calls as f64 + 0.5) / script.rate).unwrap_or_default());
     let length = [script.length, by_count].into_iter().flatten().min().unwrap_or(Duration::MAX);
     if calls {
@@ -106,6 +112,7 @@ pub fn play(script: &Script, stop: &AtomicBool) -> Result<Played, StoneError> {
         player.begin(arrivals);
     }
     let mut out = Outbox::new();
+    let mut over_since = None;
     loop {
         let now = clock::now();
         if stop.load(Ordering::Relaxed) {
@@ -117,7 +124,13 @@ pub fn play(script: &Script, stop: &AtomicBool) -> Result<Played, StoneError> {
         player.tick(now, &mut out);
         net.flush(&mut out);
         let enough = script.calls.is_some_and(|calls| player.succeeded + player.failed >= calls);
-        if calls && player.is_done() || !calls && (enough && player.open() == 0 || now - begin >= length) {
+        let over = calls && player.is_done() || !calls && enough && player.open() == 0;
+        if !over {
+            over_since = None;
+        } else if now - *over_since.get_or_insert(now) >= AFTER {
+            break;
+        }
+        if !calls && now - begin >= length {
             break;
         }
         let sleep = player
@@ -147,6 +160,7 @@ pub fn play(script: &Script, stop: &AtomicBool) -> Result<Played, StoneError> {
         succeeded: player.succeeded,
         failed: player.failed,
         shed: player.shed,
+        late: player.late,
         length: player.length.summary(),
         steps: names.zip(player.steps.iter().copied()).collect(),
         unexpected: player.unexpected,
@@ -157,8 +171,8 @@ impl fmt::Display for Played {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {} calls begun, {} succeeded, {} failed",
-            self.name, self.started, self.succeeded, self.failed
+            "{}: {} calls begun, {} succeeded, {} failed; {} messages came late",
+            self.name, self.started, self.succeeded, self.failed, self.late
         )?;
         writeln!(
             f,
