@@ -94,7 +94,7 @@ advisories: setup-check ## Asks the RustSec database about every dependency (fet
 	$(CARGO) deny --locked check advisories
 
 .PHONY: bench
-bench: build setup-bench ## Measures the node beside Kamailio and a bare forwarder; BENCH=--quick for two minutes.
+bench: build setup-bench ## Measures the node beside Kamailio and a bare forwarder; BENCH=--quick for minutes, not an hour.
 	$(CARGO) build --release --locked -p tandem-bench
 	"$(CARGO_TARGET_DIR)/release/tandem-bench" $(BENCH)
 

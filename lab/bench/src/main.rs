@@ -27,7 +27,7 @@ use crate::report::{Report, Rows};
 /// Measures CPU time per call, peak rates and memory of the node, Kamailio and a bare forwarder.
 #[derive(Debug, Parser)]
 struct Args {
-    /// A run of minutes in place of an hour: one round, short loads. Its figures are rough.
+    /// A run of some minutes in place of an hour: one round, short loads. Its figures are rough.
     #[arg(long)]
     quick: bool,
     /// Rounds; the median counts.

@@ -76,7 +76,12 @@ impl Row {
 
 /// Median CPU time of the runs that stand.
 fn cpu(samples: &[Sample]) -> Option<f64> {
-    median(samples.iter().filter(|s| s.void.is_empty() && s.success >= SUCCESS - 0.001).map(|s| s.server_us))
+    median(
+        samples
+            .iter()
+            .filter(|s| s.void.is_empty() && s.success >= SUCCESS - 0.001 && s.server_us > 0.0)
+            .map(|s| s.server_us),
+    )
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -165,6 +165,8 @@ fn kamailio(command: &mut Command, subject: Subject, addr: SocketAddr, dir: &Pat
     let config = dir.join("kamailio.cfg");
     fs::write(&config, include_str!("../peers/kamailio.cfg"))?;
     command.args(["/usr/sbin/kamailio", "-DD", "-x", "tlsf", "-X", "tlsf", "-m", "4096", "-M", "64"]);
+    // As much room for what waits to be read as the others take.
+    command.args(["-b", "4194304"]);
     command.args(["-l", &format!("udp:{addr}")]).arg("-f").arg(config).arg("-Y").arg(dir).arg("-w").arg(dir);
     command.arg("-P").arg(dir.join("kamailio.pid"));
     if subject.is_stateful() {
