@@ -79,11 +79,10 @@ impl Check for OneAnswer {
 
 #[cfg(test)]
 mod tests {
-    use tandem_base::Instant;
     use tandem_sip::{Hop, ListenerId};
 
     use super::*;
-    use crate::check::OneFinal;
+    use crate::check::{OneFinal, see};
 
     fn response(status: u16, to_tag: &str) -> Vec<u8> {
         format!(
@@ -93,28 +92,18 @@ mod tests {
         .into_bytes()
     }
 
-    fn see<T>(bytes: &[u8], look: impl FnOnce(&Wire<'_>) -> T) -> T {
-        let mut index = Index::new();
-        let message = Message::parse(bytes, &mut index, &Limits::default()).unwrap();
-        let address: SocketAddr = "10.0.1.1:5060".parse().unwrap();
-        look(&Wire {
-            at: Instant::ZERO,
-            from: address,
-            to: address,
-            from_role: Role::Node,
-            to_role: Role::Phone,
-            message: &message,
-        })
-    }
-
     #[test]
     fn a_second_failure_is_found_and_a_second_fork_is_none() {
         let mut check = OneFinal::default();
-        let mut sent = |status, tag| see(&response(status, tag), |wire| check.sent(wire)).is_ok();
+        let mut sent = |status, tag| {
+            see(Role::Node, Role::Phone, &response(status, tag), |wire| check.sent(wire)).is_ok()
+        };
         assert!(sent(200, "a") && sent(200, "a") && sent(200, "b"));
         assert!(!sent(486, "c"));
         let mut check = OneFinal::default();
-        let mut sent = |status, tag| see(&response(status, tag), |wire| check.sent(wire)).is_ok();
+        let mut sent = |status, tag| {
+            see(Role::Node, Role::Phone, &response(status, tag), |wire| check.sent(wire)).is_ok()
+        };
         assert!(sent(486, "a") && sent(486, "a") && !sent(487, "a"));
     }
 

@@ -57,3 +57,27 @@ fn hops(node: SocketAddr, wire: &Wire<'_>) -> Option<(Request, u32)> {
     let cseq = message.cseq();
     Some(((node, message.call_id().to_vec(), cseq.number, cseq.method_token.to_vec()), hops))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::see;
+
+    fn invite(hops: u32) -> Vec<u8> {
+        format!(
+            "INVITE sip:c@b SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.1.1;branch=z9hG4bKa\r\nMax-Forwards: {hops}\r\n\
+             From: <sip:a@b>;tag=1\r\nTo: <sip:c@b>\r\nCall-ID: x\r\nCSeq: 1 INVITE\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
+    #[test]
+    fn a_hop_that_does_not_count_is_found() {
+        let mut check = HopsCount::default();
+        see(Role::Phone, Role::Node, &invite(70), |wire| check.delivered(wire)).unwrap();
+        assert!(see(Role::Node, Role::Phone, &invite(69), |wire| check.sent(wire)).is_ok());
+        assert!(see(Role::Node, Role::Phone, &invite(70), |wire| check.sent(wire)).is_err());
+        let mut check = HopsCount::default();
+        assert!(see(Role::Node, Role::Phone, &invite(69), |wire| check.sent(wire)).is_err(), "from nowhere");
+    }
+}

@@ -132,3 +132,16 @@ fn tag<'a>(address: Option<tandem_sip::NameAddr<'a>>) -> &'a [u8] {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+/// Shows one datagram to a checker.
+#[cfg(test)]
+fn see<T>(from_role: Role, to_role: Role, bytes: &[u8], look: impl FnOnce(&Wire<'_>) -> T) -> T {
+    let mut index = tandem_sip::Index::new();
+    let message = Message::parse(bytes, &mut index, &tandem_sip::Limits::default()).expect("a message");
+    let address = |role| match role {
+        Role::Node => SocketAddr::from(([10, 0, 0, 1], 5060)),
+        Role::Phone | Role::Stranger => SocketAddr::from(([10, 0, 1, 1], 5060)),
+    };
+    let (from, to) = (address(from_role), address(to_role));
+    look(&Wire { at: Instant::ZERO, from, to, from_role, to_role, message: &message })
+}

@@ -35,3 +35,31 @@ impl Check for ViaKept {
         Err(format!("{} got a response with {vias} Via values and branch {}", wire.to, text(branch)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::see;
+
+    fn message(start: &str, vias: &[&str]) -> Vec<u8> {
+        let vias: String =
+            vias.iter().map(|branch| format!("Via: SIP/2.0/UDP 10.0.1.1;branch={branch}\r\n")).collect();
+        format!(
+            "{start}\r\n{vias}From: <sip:a@b>;tag=1\r\nTo: <sip:c@b>\r\nCall-ID: x\r\nCSeq: 1 OPTIONS\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
+    #[test]
+    fn a_response_with_another_via_is_found() {
+        let mut check = ViaKept::default();
+        let asked = message("OPTIONS sip:b SIP/2.0", &["z9hG4bKa"]);
+        see(Role::Phone, Role::Node, &asked, |wire| check.sent(wire)).unwrap();
+        let mut arrives = |vias: &[&str]| {
+            let answer = message("SIP/2.0 200 OK", vias);
+            see(Role::Node, Role::Phone, &answer, |wire| check.delivered(wire)).is_ok()
+        };
+        assert!(arrives(&["z9hG4bKa"]));
+        assert!(!arrives(&["z9hG4bKb"]) && !arrives(&["z9hG4bKa", "z9hG4bKa"]));
+    }
+}
