@@ -109,7 +109,8 @@ pub(crate) struct ServeArgs {
     /// The configuration file.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Make users alice and bob if there is no user yet, and print their passwords once, on standard output.
+    /// Make users alice and bob if there is no user yet, and print their passwords once, on standard output, with the
+    /// lines for a first call. Without a configuration file, MD5 digests only are offered, which every phone knows.
     #[arg(long)]
     pub(crate) newcomer: bool,
 }

@@ -45,7 +45,10 @@ const SWEEP_SECS: usize = 32;
 
 /// Runs a node until a signal or `tandem ctl shutdown` ends it.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
-    let loaded = files::load(args.config.as_deref())?;
+    let mut loaded = files::load(args.config.as_deref())?;
+    if args.newcomer && loaded.path.is_none() {
+        loaded.config = newcomer::config()?;
+    }
     // The store, its log and the key are the node's own affair.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let log = start_log(&loaded.config)?;
@@ -133,6 +136,7 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     let stop = Arc::new(Notify::new());
     let operator = Arc::new(Operator {
         file,
+        without_file: config.clone(),
         in_force: Mutex::new(InForce { config: config.clone(), restart_pending: Vec::new() }),
         shared,
         commands,

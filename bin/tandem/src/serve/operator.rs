@@ -29,6 +29,8 @@ use tokio::sync::Notify;
 /// Everything a request may touch.
 pub(crate) struct Operator {
     pub(crate) file: Option<PathBuf>,
+    /// What a start without a file has in force.
+    pub(crate) without_file: Config,
     pub(crate) in_force: Mutex<InForce>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: Commands<Command>,
@@ -257,7 +259,7 @@ impl Operator {
     /// Checks the file as a whole and applies what a running node can; with a mistake nothing changes.
     pub(crate) fn reload(&self) -> Result<Reloaded, Failure> {
         let new = match &self.file {
-            None => Ok((Config::default(), Vec::new())),
+            None => Ok((self.without_file.clone(), Vec::new())),
             Some(file) => files::check(file)
                 .map_err(|error| Failure::new(Code::Invalid, format!("{error:#}; nothing was changed")))?,
         };
