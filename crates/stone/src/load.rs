@@ -209,6 +209,8 @@ pub struct Load {
     pub invite_bytes: usize,
     /// Whether users are registered before the load.
     pub register_first: bool,
+    /// Whether bindings that earlier runs left are removed before that.
+    pub clear_first: bool,
     /// Expires of registrations, in seconds.
     pub expires: u32,
     /// Most attempts in progress at once, per thread.

@@ -74,6 +74,23 @@ pub(crate) fn request(load: &Load, workload: Workload, step: char) -> Template {
     Template::new(&text)
 }
 
+/// A REGISTER that removes every binding of the caller (RFC 3261 §10.2.2).
+pub(crate) fn clearing(load: &Load, step: char) -> Template {
+    let Load { domain, caller_addr: local, .. } = load;
+    Template::new(&format!(
+        "REGISTER sip:{domain} SIP/2.0\r\n\
+         Via: SIP/2.0/{via} {local};rport;branch=z9hG4bK{{token}}{step}\r\n\
+         Max-Forwards: 70\r\n\
+         From: <sip:{{caller}}@{domain}>;tag={{token}}\r\n\
+         To: <sip:{{caller}}@{domain}>\r\n\
+         Call-ID: {{token}}@{ip}\r\n\
+         CSeq: {{seq}} REGISTER\r\n\
+         Contact: *\r\nExpires: 0\r\n{{credentials}}Content-Length: 0\r\n\r\n",
+        via = load.transport.via_token(),
+        ip = host(load),
+    ))
+}
+
 fn put_body(text: &mut String, kind: &str, body: &str) {
     // Writing to a string cannot fail.
     let _ = write!(text, "Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len());

@@ -89,6 +89,8 @@ pub struct Run {
     pub invite_bytes: usize,
     /// Whether users are registered first; `None`: if the mix needs it.
     pub register_first: Option<bool>,
+    /// Whether bindings that earlier runs left are removed before that.
+    pub clear_first: bool,
     /// Expires of registrations, in seconds.
     pub expires: u32,
     /// Most attempts in progress at once.
@@ -131,6 +133,7 @@ impl Run {
             in_dialog: InDialog::Route,
             invite_bytes: 600,
             register_first: None,
+            clear_first: true,
             expires: 3600,
             calls_max: 1_000_000,
             ringing: true,
@@ -193,6 +196,7 @@ impl Run {
             register_first: self
                 .register_first
                 .unwrap_or(needs && matches!(self.roles, Roles::Both | Roles::Handler)),
+            clear_first: self.clear_first,
             expires: self.expires,
             calls_max: self.calls_max,
             seed: self.seed,

@@ -35,6 +35,7 @@ fn load(workload: Workload) -> Load {
         in_dialog: InDialog::Route,
         invite_bytes: 600,
         register_first: false,
+        clear_first: true,
         expires: 3600,
         calls_max: 1000,
         seed: 7,
@@ -66,8 +67,11 @@ impl World {
             calls_max: 1000,
             seed: 1,
         };
+        let begins = !load.register_first;
         let mut uac = Uac::new(Arc::new(load), CALLER, 0);
-        uac.begin(Instant::from_secs(1));
+        if begins {
+            uac.begin(Instant::from_secs(1));
+        }
         Self { uac, uas: Uas::new(answering, CALLEE), wire: Vec::new() }
     }
 
@@ -92,6 +96,12 @@ impl World {
             }
             if self.uac.is_done() {
                 return;
+            }
+            if self.uac.is_registering() {
+                continue;
+            }
+            if self.uac.is_ready() {
+                self.uac.begin(now);
             }
             match [self.uac.next(), self.uas.next()].into_iter().flatten().min() {
                 Some(next) => now = next.max(now),
@@ -213,6 +223,22 @@ fn every_single_workload_is_answered_and_measured() {
         assert_eq!((c.succeeded, c.single_answers), (c.intended, c.intended), "{workload:?}");
         assert_eq!(world.uac.times.single[&workload].count(), c.intended);
     }
+}
+
+/// What earlier runs left would take calls to ends that are gone: 20 users, each cleared and then registered.
+#[test]
+fn users_are_cleared_and_registered_before_the_first_call() {
+    let mut load = load(Workload::Proxy200);
+    load.register_first = true;
+    let mut world = World::new(load);
+    world.run(&mut |_, bytes| Some(bytes.to_vec()));
+    let texts = world.wire.iter().map(|(_, _, bytes)| String::from_utf8_lossy(bytes));
+    let sent: Vec<_> =
+        texts.filter(|text| text.starts_with("REGISTER") || text.starts_with("INVITE")).collect();
+    let registers = sent.iter().take_while(|text| text.starts_with("REGISTER")).count();
+    let clears = sent.iter().filter(|text| text.contains("Contact: *\r\nExpires: 0\r\n")).count();
+    assert_eq!((registers, clears, world.uac.setup_failed), (40, 20, 0));
+    assert_eq!(world.uac.counts.succeeded, world.uac.counts.intended);
 }
 
 /// What a datagram may turn into on its way.

@@ -19,7 +19,7 @@ use crate::dice::{Dice, secs};
 use crate::digest::{Challenged, credentials};
 use crate::lines::{Lines, Name, Start, param, split};
 use crate::load::{Hold, InDialog, Load, Retransmit, Workload};
-use crate::messages::request;
+use crate::messages::{clearing, request};
 use crate::reply::{Reply, Source};
 use crate::tally::{CallerCounts, Kinds};
 use crate::template::{Filling, Template};
@@ -65,6 +65,8 @@ struct Attempt {
     state: State,
     /// Belongs to the preparation, not to the load.
     setup: bool,
+    /// Part of that: it removes what earlier runs left.
+    clearing: bool,
     /// Begun after the warm-up.
     judged: bool,
     /// Something unexpected or late came; it cannot succeed any more.
@@ -82,6 +84,17 @@ struct Attempt {
     /// The BYE, from the answer until it is answered itself.
     bye: Vec<u8>,
     bye_peer: SocketAddr,
+}
+
+/// What an attempt is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    /// It is part of the load.
+    Load,
+    /// It removes bindings that earlier runs left.
+    Clear,
+    /// It registers a user before the load.
+    Register,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +125,8 @@ pub struct Uac {
     mix_total: u32,
     target_total: u32,
     sequential: u32,
+    /// Users whose old bindings are gone, and who are not registered yet.
+    cleared: Vec<u32>,
     /// Registrations of the preparation that failed.
     pub setup_failed: u32,
     /// All that was counted.
@@ -128,8 +143,10 @@ impl Uac {
     /// A calling end that sends from one listener; `part` makes its random numbers its own.
     #[must_use]
     pub fn new(load: Arc<Load>, listener: ListenerId, part: u64) -> Self {
-        let templates =
-            |step: u8| Workload::ALL.iter().map(|&w| request(&load, w, char::from(step))).collect();
+        let templates = |step: u8| {
+            let requests = Workload::ALL.iter().map(|&workload| request(&load, workload, char::from(step)));
+            requests.chain([clearing(&load, char::from(step))]).collect()
+        };
         let registers = load.register_first;
         Self {
             listener,
@@ -149,6 +166,7 @@ impl Uac {
             mix_total: load.mix.iter().map(|&(_, weight)| weight).sum(),
             target_total: load.targets.iter().map(|target| target.weight).sum(),
             sequential: 0,
+            cleared: Vec::new(),
             setup_failed: 0,
             counts: CallerCounts::default(),
             judged: CallerCounts::default(),
@@ -162,6 +180,12 @@ impl Uac {
     #[must_use]
     pub fn is_registering(&self) -> bool {
         matches!(self.phase, Phase::Registering { .. })
+    }
+
+    /// Whether the load can be started: users are registered, or need not be.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
     }
 
     /// Starts the load.
@@ -230,11 +254,19 @@ impl Uac {
                 self.phase = Phase::Ready;
                 return;
             }
-            if next == count || self.attempts.len() >= SETUP_WINDOW {
+            if self.attempts.len() >= SETUP_WINDOW {
+                return;
+            }
+            if let Some(user) = self.cleared.pop() {
+                self.start(now, now, Workload::Register, (user, user), Purpose::Register, out);
+                continue;
+            }
+            if next == count {
                 return;
             }
             self.phase = Phase::Registering { next: next + 1, done };
-            self.start(now, now, Workload::Register, next, next, true, out);
+            let purpose = if self.load.clear_first { Purpose::Clear } else { Purpose::Register };
+            self.start(now, now, Workload::Register, (next, next), purpose, out);
         }
     }
 
@@ -252,7 +284,7 @@ impl Uac {
         } else {
             (self.dice.below(users), self.picker.pick(&mut self.dice))
         };
-        if !self.start(now, at, workload, caller, callee, false, out) {
+        if !self.start(now, at, workload, (caller, callee), Purpose::Load, out) {
             self.counts.shed += 1;
             self.judged.shed += u64::from(judged);
         }
@@ -282,23 +314,23 @@ impl Uac {
         last
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one attempt, each used once")]
     fn start(
         &mut self,
         now: Instant,
         at: Instant,
         workload: Workload,
-        caller: u32,
-        callee: u32,
-        setup: bool,
+        (caller, callee): (u32, u32),
+        purpose: Purpose,
         out: &mut Outbox,
     ) -> bool {
+        let setup = purpose != Purpose::Load;
         let judged = !setup && at >= self.judged_from;
         let target = self.pick_target();
         let attempt = Attempt {
             workload,
             state: State::Calling,
             setup,
+            clearing: purpose == Purpose::Clear,
             judged,
             stained: false,
             rang: false,
@@ -340,7 +372,9 @@ impl Uac {
     fn send_first(&mut self, token: Token, out: &mut Outbox) {
         let Some(attempt) = self.attempts.get_mut(token) else { return };
         let templates = if attempt.step == step::FIRST { &self.first } else { &self.again };
-        let Some(template) = templates.get(attempt.workload as usize) else { return };
+        // The request that clears comes after those of the workloads.
+        let place = if attempt.clearing { Workload::ALL.len() } else { attempt.workload as usize };
+        let Some(template) = templates.get(place) else { return };
         let filling = Filling {
             run: self.load.run,
             token,
@@ -698,6 +732,10 @@ impl Uac {
 
     fn succeed_single(&mut self, now: Instant, token: Token) {
         let Some(attempt) = self.attempts.remove(token) else { return };
+        if attempt.clearing {
+            self.cleared.push(attempt.caller);
+            return;
+        }
         if attempt.setup {
             self.setup_over(true);
             return;
@@ -714,6 +752,10 @@ impl Uac {
 
     fn fail(&mut self, token: Token, failure: Failure, kind: &str, sample: &[u8]) {
         let Some(mut attempt) = self.attempts.remove(token) else { return };
+        if attempt.clearing && failure == Failure::Refused {
+            self.cleared.push(attempt.caller); // a registrar may refuse `*`; the binding itself is what counts
+            return;
+        }
         self.unexpected.count(kind, sample);
         if attempt.setup {
             self.setup_over(false);

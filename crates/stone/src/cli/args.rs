@@ -83,6 +83,9 @@ pub struct LoadArgs {
     /// Do not register users, whatever the workload.
     #[arg(long)]
     pub no_register: bool,
+    /// Keep bindings that earlier runs left; calls may then go to ends that are gone.
+    #[arg(long)]
+    pub keep_bindings: bool,
     /// Expires of registrations, subscriptions and publications, in seconds.
     #[arg(long, default_value_t = 3600)]
     pub expires: u32,
@@ -247,6 +250,7 @@ impl LoadArgs {
             in_dialog: self.in_dialog,
             invite_bytes: self.invite_bytes,
             register_first: if self.no_register { Some(false) } else { self.register_first.then_some(true) },
+            clear_first: !self.keep_bindings,
             expires: self.expires,
             calls_max: self.calls_max,
             ringing: !self.no_ringing,
