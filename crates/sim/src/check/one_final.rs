@@ -38,7 +38,9 @@ impl Check for OneFinal {
         }
         let is_invite = message.cseq().method == Method::Invite;
         let is_success = status < 300;
-        let allowed = if is_invite && is_success { true } else { finals.is_empty() };
+        // A full table refuses without state: the repetition of a request whose 503 was lost may find room.
+        let is_fresh = finals.iter().all(|(status, _)| *status == 503);
+        let allowed = is_fresh || is_invite && is_success;
         finals.push(this);
         if allowed {
             return Ok(());
