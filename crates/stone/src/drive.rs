@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::mpsc::Sender;
 
 use tandem_base::Instant;
-use tandem_net::{Counts, Net};
+use tandem_net::{Cause, Counts, Net};
 use tandem_sip::{ListenerId, Outbox};
 
 use crate::clock;
@@ -157,9 +157,16 @@ fn receive(ends: &mut Ends, net: &mut Net, out: &mut Outbox, now: Instant) -> Re
     let sleep = next.map_or(IDLE, |next| (next - now).min(IDLE));
     net.wait(Some(sleep)).map_err(|error| StoneError::socket("epoll", &error))?;
     for error in net.errors() {
-        let kind = format!("network: {error:?}");
-        let kind =
-            kind.get(..kind.find(" message").unwrap_or(kind.len()).min(60)).unwrap_or("network").to_owned();
+        let peer = error.hop.peer;
+        let kind = match error.cause {
+            Cause::PortUnreachable => format!("nobody listens at {peer} (ICMP)"),
+            Cause::Unreachable => format!("{peer} cannot be reached (ICMP or no route)"),
+            Cause::TooLong => format!("too long a datagram for {peer}"),
+            Cause::NoListener => "no socket to send from".to_owned(),
+            Cause::Refused(errno) => {
+                format!("sending to {peer} refused: {}", std::io::Error::from_raw_os_error(errno))
+            }
+        };
         if let Some(uac) = &mut ends.uac {
             uac.unexpected.count(&kind, b"");
         } else if let Some(uas) = &mut ends.uas {

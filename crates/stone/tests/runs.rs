@@ -108,7 +108,9 @@ fn what_is_wrong_is_one_line_before_the_run() {
     let nobody = run(Workload::Proxy200, free_port(), 10.0);
     let mut still = run(Workload::Outbound, free_port(), 10.0);
     still.ramp.to = 0.0;
-    for (run, words) in [(busy, "ss -ulpn"), (nobody, "could not be registered"), (still, "above zero")] {
+    for (run, words) in
+        [(busy, "ss -ulpn"), (nobody, "could not be registered at 127.0.0.1"), (still, "above zero")]
+    {
         let mut run = run;
         run.within = Duration::from_millis(300);
         let error = result(&run).unwrap_err().to_string();
