@@ -93,18 +93,15 @@ impl Resolver {
             Transport::Wss => format!("_sips._ws.{host}."),
         };
         let Ok(lookup) = self.client.srv_lookup(name).await else { return Vec::new() };
-        let records = lookup.answers().iter().filter_map(|record| match &record.data {
-            RData::SRV(srv) => Some(SrvRecord {
+        let records = lookup.answers().iter().filter_map(|record| {
+            // An answer may hold other records beside those asked for.
+            let RData::SRV(srv) = &record.data else { return None };
+            Some(SrvRecord {
                 priority: srv.priority,
                 weight: srv.weight,
                 port: srv.port,
                 target: srv.target.to_utf8(),
-            }),
-            #[expect(
-                clippy::wildcard_enum_match_arm,
-                reason = "an answer may hold other records beside those asked for"
-            )]
-            _ => None,
+            })
         });
         let records = records.collect();
         order(records, &mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
