@@ -1,6 +1,6 @@
 //! SIPp as the peer on either side: what one end counts, the other counts too.
 //!
-//! Without SIPp on this host these tests say so and pass; `make setup-test` installs it.
+//! `make setup-test` installs SIPp.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,23 +19,23 @@ fn free_port() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn sipp(arguments: &[String]) -> Option<Child> {
-    let child = Command::new("sipp")
+fn sipp(arguments: &[String]) -> Child {
+    Command::new("sipp")
         .args(arguments)
         .args(["-i", "127.0.0.1", "-nostdin", "-m", &CALLS.to_string(), "-timeout", "60s"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn();
-    child.map_err(|error| eprintln!("no sipp here ({error}): not tested")).ok()
+        .spawn()
+        .unwrap_or_else(|error| panic!("sipp does not start ({error}): `make setup-test` installs it"))
 }
 
-fn calling(target: SocketAddr) -> Option<Child> {
+fn calling(target: SocketAddr) -> Child {
     let port = free_port().port().to_string();
     sipp(&["-sn", "uac", &target.to_string(), "-p", &port, "-r", "100", "-d", "0"].map(str::to_owned))
 }
 
-fn answering(at: SocketAddr) -> Option<Child> {
+fn answering(at: SocketAddr) -> Child {
     sipp(&["-sn", "uas", "-p", &at.port().to_string()].map(str::to_owned))
 }
 
@@ -78,13 +78,11 @@ fn sipp_calls_and_our_end_answers() {
     let control = Control::default();
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| prepared.run(&control, &mut |_| {}));
-        let ended = calling(at).map(|mut sipp| sipp.wait().unwrap());
+        let status = calling(at).wait().unwrap();
         control.stop.store(true, Ordering::Relaxed);
-        let report = running.join().unwrap().unwrap();
-        ended.map(|status| (status, report))
+        assert!(status.success());
+        running.join().unwrap().unwrap()
     });
-    let Some((status, report)) = report else { return };
-    assert!(status.success());
     assert_eq!([report.callee.invites, report.callee.acks, report.callee.byes], [CALLS; 3]);
     assert_eq!(report.unexpected.total(), 0, "{:?}", report.unexpected);
 }
@@ -92,7 +90,7 @@ fn sipp_calls_and_our_end_answers() {
 #[test]
 fn our_end_calls_and_sipp_answers() {
     let at = free_port();
-    let Some(mut sipp) = answering(at) else { return };
+    let mut sipp = answering(at);
     std::thread::sleep(Duration::from_millis(500));
     let mut run = run(Roles::Caller, at);
     run.in_dialog = InDialog::Target;
@@ -110,12 +108,11 @@ fn our_scenarios_talk_with_sipps() {
     let (uac, uas) = (include_str!("../scenarios/uac.xml"), include_str!("../scenarios/uas.xml"));
     let at = free_port();
     let stop = AtomicBool::new(false);
-    if let Some(mut sipp) = answering(at) {
-        std::thread::sleep(Duration::from_millis(500));
-        let played = play(&script(uac, free_port(), at), &stop).unwrap();
-        assert!(sipp.wait().unwrap().success());
-        assert_eq!((played.succeeded, played.failed), (CALLS, 0), "{played}");
-    }
+    let mut sipp = answering(at);
+    std::thread::sleep(Duration::from_millis(500));
+    let played = play(&script(uac, free_port(), at), &stop).unwrap();
+    assert!(sipp.wait().unwrap().success());
+    assert_eq!((played.succeeded, played.failed), (CALLS, 0), "{played}");
     let at = free_port();
     let played = std::thread::scope(|scope| {
         let script = script(uas, at, at);
@@ -124,12 +121,8 @@ fn our_scenarios_talk_with_sipps() {
             move || play(&script, stop)
         });
         std::thread::sleep(Duration::from_millis(300));
-        let ended = calling(at).map(|mut sipp| sipp.wait().unwrap());
-        stop.store(ended.is_none(), Ordering::Relaxed);
-        let played = playing.join().unwrap().unwrap();
-        ended.map(|status| (status, played))
+        assert!(calling(at).wait().unwrap().success());
+        playing.join().unwrap().unwrap()
     });
-    let Some((status, played)) = played else { return };
-    assert!(status.success());
     assert_eq!((played.succeeded, played.failed), (CALLS, 0), "{played}");
 }
