@@ -5,7 +5,7 @@
 //! and start again with what their store acknowledged. Everything is drawn from one seed and happens in the order of
 //! a heap of (time, sequence), so that a seed is a run.
 //!
-//! A scenario is a function of the seed, run for many by [`sweep`]. After each message and at the end the checkers
+//! A scenario is a function of the seed, run for many by [`sweep()`]. After each message and at the end the checkers
 //! of [`check`] look at it; a failure prints its seed and step and leaves a capture of the whole run in
 //! `target/sim/`, which tshark reads: a datagram that the network lost stands there with a time-to-live of 0.
 //!
