@@ -3,7 +3,7 @@
 //! A request meets these in order: [`Guesses::allow`] (may this source guess now?), [`Credentials::parse`],
 //! [`Challenger::check`] with [`Users`] and [`NonceCounts`], [`Guesses::note`]; then, unless the [`Outcome`] is
 //! `Accepted`, [`Challenger::write_challenges`] into the 401 or 407. Nothing is stored for a challenge: the nonce
-//! carries its own proof, and any node with the same key reads it. [`respond`] is the other side, for user agents.
+//! carries its own proof, and any node with the same key reads it. [`respond()`] is the other side, for user agents.
 
 mod algorithm;
 mod challenge;

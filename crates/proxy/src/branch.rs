@@ -53,7 +53,7 @@ fn way_back_tag(key: &HashKey, listener: ListenerId, via: &Via<'_>, upstream: So
     key.mac128(&[&listener, via.branch.unwrap_or_default(), via.host, &[len], &ip, &port])
 }
 
-/// Writes where a request came from, so that [`check_way_back`] knows it again in the response.
+/// Writes where a request came from, so that [`read_way_back`] knows it again in the response.
 pub(crate) fn write_way_back(key: &HashKey, request: &Message<'_>, from: Hop, out: &mut Vec<u8>) {
     let via = request.via();
     let sent_by_port = via.port.unwrap_or(from.transport.default_port());

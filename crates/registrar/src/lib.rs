@@ -1,6 +1,6 @@
 //! The registrar and the location service: RFC 3261 §10.
 //!
-//! [`register`] decides what a REGISTER does to the bindings of one address-of-record, [`Locations`] keeps the
+//! [`register()`] decides what a REGISTER does to the bindings of one address-of-record, [`Locations`] keeps the
 //! bindings of all of them where every shard can read them without waiting, [`write_canonical_aor`] says which
 //! spelling of an address-of-record is the index.
 

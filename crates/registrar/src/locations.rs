@@ -124,7 +124,7 @@ impl Locations {
         Ok(true)
     }
 
-    /// Processes a REGISTER for `aor` ([`crate::register`]) and appends the header field lines of its 200 to `out`.
+    /// Processes a REGISTER for `aor` ([`crate::register()`]) and appends the header field lines of its 200 to `out`.
     ///
     /// What is written is exactly what was decided, however many shards write at once.
     ///
