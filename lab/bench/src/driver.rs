@@ -69,6 +69,8 @@ impl Driver {
         add("--for", seconds(load.warm_up + load.window));
         add("--warm-up", seconds(load.warm_up));
         add("--callee", server.callee.to_string());
+        // A driver at its end falls behind without limit; a neighbour on a shared machine costs tens of milliseconds.
+        add("--lateness-max", "100ms".to_owned());
         add("--pid", server.pid().to_string());
         if server.subject == Subject::Forwarder {
             add("--in-dialog", "target".to_owned());

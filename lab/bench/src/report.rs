@@ -174,7 +174,7 @@ fn table(text: &mut String, title: &str, unit: &str, rows: &Rows, bar: Subject) 
             times(row.sparse_us(), bar.and_then(Row::sparse_us)),
             figure(row.busy_us(), 1),
             times(row.busy_us(), bar.and_then(Row::busy_us)),
-            row.peak().map_or("–".to_owned(), thousands),
+            row.peak().filter(|peak| *peak > 0.0).map_or("–".to_owned(), thousands),
         );
     }
 }
