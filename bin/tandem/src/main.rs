@@ -16,8 +16,8 @@ mod stone;
 use clap::Parser as _;
 use std::process::ExitCode;
 
-/// A million bindings and half as many transactions, each some hundred octets: it wastes less room and time on them
-/// than the system's allocator (docs/PERFORMANCE.md).
+/// A million bindings, each its own allocation of some hundred octets, take less room in it than in the system's
+/// allocator (docs/PERFORMANCE.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
