@@ -20,7 +20,6 @@ mod config;
 mod context;
 mod counters;
 mod forward;
-mod listener;
 mod redirect;
 mod respond;
 mod route;
@@ -37,9 +36,9 @@ use tandem_transaction::Layer;
 pub use config::{Config, Fork};
 pub use counters::Counters;
 pub use forward::Forwarding;
-pub use listener::{Listener, Listeners};
 pub use redirect::redirect_headers;
 pub use route::{Dialog, Routed};
+pub use tandem_sip::{Listener, Listeners};
 pub use targets::{NextHop, Part, Target, TargetSet};
 pub use validate::Rejection;
 

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use tandem_sip::{ListenerId, Transport, Uri, host_ip, same_host, write_sent_by};
+use crate::{ListenerId, Transport, Uri, host_ip, same_host, write_sent_by};
 
 /// One listener: its transport, what it is bound to, and the name it goes by.
 #[derive(Clone, Debug)]
@@ -55,11 +55,15 @@ impl Listener {
         })
     }
 
-    pub(crate) fn via(&self) -> &[u8] {
+    /// The head of our Via field line: `Via: SIP/2.0/UDP host:port;branch=`.
+    #[must_use]
+    pub fn via(&self) -> &[u8] {
         &self.via
     }
 
-    pub(crate) fn route(&self) -> &[u8] {
+    /// The head of our Record-Route URI: `sip:host:port;lr`, with the transport where it is not UDP.
+    #[must_use]
+    pub fn route(&self) -> &[u8] {
         &self.route
     }
 
