@@ -76,12 +76,13 @@ impl Proxy {
     /// Whether it has been here before and nothing that routes it has changed since (RFC 5393 §4.2).
     fn is_looped(&self, request: &Message<'_>) -> bool {
         let mut loop_hash = None;
-        request.values(HeaderName::Via).any(|value| {
-            let Some(via) = Via::parse(value.bytes) else { return false };
+        let mut is_loop = |via: &Via<'_>| {
             self.listeners.is_ours(via.host, via.port)
                 && via.branch.and_then(branch::loop_part).is_some_and(|part| {
                     part == *loop_hash.get_or_insert_with(|| branch::loop_hash(&self.key, request))
                 })
-        })
+        };
+        let mut below = request.values(HeaderName::Via).skip(1).filter_map(|value| Via::parse(value.bytes));
+        is_loop(request.via()) || below.any(|via| is_loop(&via))
     }
 }

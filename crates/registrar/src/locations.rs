@@ -2,11 +2,14 @@
 //!
 //! Readers never wait: a lookup walks an immutable [`Record`] under a guard. A writer swaps a whole record, computed
 //! by a pure function of the old one that may run again when two writers meet, so no update is lost or half done.
-//! The table is cut into chunks by a cheap hash of the name, so that a walk over a million entries (a sweep of what
-//! has expired, a dump) can be taken in steps of a few milliseconds, and so that no growth touches everything.
+//! The table is cut into chunks, so that a walk over a million entries (a sweep of what has expired, a dump) can be
+//! taken in steps of a few milliseconds, and so that no growth touches everything. Its keys are 128-bit keyed hashes of
+//! the names, which stand in the records: two names would have to collide in 128 secret bits to be confused, and a
+//! look-up follows two pointers, where names as keys would make it three.
 //!
 //! Left out: replication to a standby, which replays resulting records through [`Locations::update`].
 
+use core::hash::{BuildHasherDefault, Hash, Hasher};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use papaya::{Compute, HashMap, Operation};
@@ -15,13 +18,44 @@ use tandem_base::{HashKey, Instant};
 use crate::{Binding, Policy, Record, Refusal, Register, Registered};
 
 /// Into how many steps a walk over the whole table is cut. With a million entries, one is 8,000.
-const CHUNKS: usize = 128;
+const CHUNKS: u64 = 128;
 
 /// A part of the table.
-type Chunk = HashMap<Box<[u8]>, Record, HashKey>;
+type Chunk = HashMap<Name, Record, BuildHasherDefault<Hashed>>;
+
+/// An address-of-record, hashed under the table's secret key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Name {
+    low: u64,
+    high: u64,
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.low);
+    }
+}
+
+/// Passes on what is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write(&mut self, bytes: &[u8]) {
+        // Only `Name::hash` feeds it, by `write_u64`.
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// The location service.
 pub struct Locations {
+    key: HashKey,
     chunks: Box<[Chunk]>,
     aors: AtomicUsize,
     bindings: AtomicUsize,
@@ -55,8 +89,9 @@ impl Locations {
     /// The bound may be passed by one entry per writer that races another.
     #[must_use]
     pub fn new(key: HashKey, aors_max: usize) -> Self {
-        let chunk = |_| HashMap::with_hasher(key);
+        let chunk = |_| HashMap::with_hasher(BuildHasherDefault::new());
         Self {
+            key,
             chunks: (0..CHUNKS).map(chunk).collect(),
             aors: AtomicUsize::new(0),
             bindings: AtomicUsize::new(0),
@@ -74,15 +109,16 @@ impl Locations {
 
     /// Hands the record of `aor`, as it stands, to `read`.
     pub fn with<T>(&self, aor: &[u8], read: impl FnOnce(Option<&Record>) -> T) -> T {
-        match self.chunk_of(aor) {
-            Some(map) => read(map.pin().get(aor)),
+        match self.place_of(aor) {
+            Some((map, name)) => read(map.pin().get(&name)),
             None => read(None),
         }
     }
 
     /// Replaces the record of `aor` by what `update` makes of it.
     ///
-    /// `update` runs again when another writer came between, so it must depend on its argument only.
+    /// `update` runs again when another writer came between, so it must depend on its argument only. The record that it
+    /// makes names the same `aor`.
     ///
     /// # Errors
     ///
@@ -92,9 +128,9 @@ impl Locations {
         aor: &[u8],
         mut update: impl FnMut(Option<&Record>) -> Change,
     ) -> Result<bool, LocationsFull> {
-        let Some(map) = self.chunk_of(aor) else { return Ok(false) };
+        let Some((map, name)) = self.place_of(aor) else { return Ok(false) };
         let pin = map.pin();
-        let done = pin.compute(aor.into(), |entry| match (update(entry.map(|(_, record)| record)), entry) {
+        let done = pin.compute(name, |entry| match (update(entry.map(|(_, record)| record)), entry) {
             (Change::Keep, _) | (Change::Remove, None) => Operation::Abort(Ok(false)),
             (Change::Put(_), None) if self.aors.load(Relaxed) >= self.aors_max => {
                 Operation::Abort(Err(LocationsFull))
@@ -143,7 +179,7 @@ impl Locations {
         let mut result = Ok(Registered::default());
         let done = self.update(aor, |record| {
             out.truncate(start);
-            match crate::register(now, policy, record, request) {
+            match crate::register(now, policy, aor, record, request) {
                 Ok(outcome) => {
                     let now_bound = outcome.record(record);
                     let bindings = now_bound.map_or(0, |record| record.live(now).count());
@@ -185,7 +221,7 @@ impl Locations {
     /// Calls `each` for every entry of one chunk, in no order. What changes meanwhile may or may not be seen.
     pub fn for_each(&self, chunk: usize, mut each: impl FnMut(&[u8], &Record)) {
         if let Some(map) = self.chunks.get(chunk) {
-            map.pin().iter().for_each(|(aor, record)| each(aor, record));
+            map.pin().values().for_each(|record| each(record.aor(), record));
         }
     }
 
@@ -210,12 +246,12 @@ impl Locations {
         }
     }
 
-    fn chunk_of(&self, aor: &[u8]) -> Option<&Chunk> {
-        // Not secret: who picks names that fall into one chunk makes that step of a sweep longer, and no more.
-        let hash =
-            aor.iter().fold(0_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        let place = usize::try_from(hash >> 40).unwrap_or_default() % CHUNKS;
-        self.chunks.get(place)
+    fn place_of(&self, aor: &[u8]) -> Option<(&Chunk, Name)> {
+        let hash = self.key.hash128(&[aor]);
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves are what is asked for")]
+        let name = Name { low: hash as u64, high: (hash >> 64) as u64 };
+        let chunk = usize::try_from(name.high % CHUNKS).unwrap_or_default();
+        self.chunks.get(chunk).map(|chunk| (chunk, name))
     }
 }
 
@@ -234,8 +270,8 @@ mod tests {
         Locations::new(HashKey::from_bytes([7; 16]), aors_max)
     }
 
-    fn record(contacts: &[(&str, u64)]) -> Record {
-        let mut builder = RecordBuilder::new();
+    fn record(aor: &str, contacts: &[(&str, u64)]) -> Record {
+        let mut builder = RecordBuilder::new(aor.as_bytes());
         for (contact, expires) in contacts {
             builder.push(Binding {
                 contact: contact.as_bytes(),
@@ -255,7 +291,7 @@ mod tests {
     }
 
     fn put(service: &Locations, aor: &str, contacts: &[(&str, u64)]) -> Result<bool, LocationsFull> {
-        service.update(aor.as_bytes(), |_| Change::Put(record(contacts)))
+        service.update(aor.as_bytes(), |_| Change::Put(record(aor, contacts)))
     }
 
     #[test]
@@ -308,8 +344,8 @@ mod tests {
                     for n in 0..100 {
                         let contact = format!("sip:{thread}-{n}@h");
                         let add = |old: Option<&Record>| {
-                            let fresh = record(&[(&contact, 10)]);
-                            let mut builder = RecordBuilder::new();
+                            let fresh = record("a@h", &[(&contact, 10)]);
+                            let mut builder = RecordBuilder::new(b"a@h");
                             old.into_iter().flatten().chain(&fresh).for_each(|b| builder.push(b));
                             builder.finish().into()
                         };

@@ -1,7 +1,7 @@
 //! All bindings of one address-of-record in one allocation (RFC 3261 §10.3, RFC 3327, RFC 5626 §6).
 //!
 //! A registrar of a million phones holds a million of these, so a record is packed bytes: a header of six bytes
-//! (how many bindings, when the first of them ends), then one run of bytes per binding, in the order a proxy tries
+//! (how many bindings, when the first of them ends), the name, then one run of bytes per binding, in the order a proxy tries
 //! them: highest q first, the most recent first among equals. A view of a binding costs a walk over its lengths and
 //! no allocation. Times are whole seconds: rounded up when stored, so that no binding ends before it was promised.
 //!
@@ -96,9 +96,21 @@ impl Record {
         Instant::from_secs(u64::from(read.u32().unwrap_or_default()))
     }
 
+    /// The address-of-record in canonical form.
+    #[must_use]
+    pub fn aor(&self) -> &[u8] {
+        self.behind_header().slice().unwrap_or_default()
+    }
+
     /// The bindings by preference, expired ones included.
     pub fn iter(&self) -> Bindings<'_> {
-        Bindings(Reader(self.0.get(HEADER..).unwrap_or_default()))
+        let mut read = self.behind_header();
+        read.slice();
+        Bindings(read)
+    }
+
+    fn behind_header(&self) -> Reader<'_> {
+        Reader(self.0.get(HEADER..).unwrap_or_default())
     }
 
     /// The bindings by preference that live at `now`.
@@ -109,7 +121,7 @@ impl Record {
     /// The record without the bindings that `drop` names; `None` if none is left.
     #[must_use]
     pub fn without(&self, mut drop: impl FnMut(&Binding<'_>) -> bool) -> Option<Self> {
-        let mut builder = RecordBuilder::new();
+        let mut builder = RecordBuilder::new(self.aor());
         self.iter().filter(|binding| !drop(binding)).for_each(|binding| builder.push(binding));
         builder.finish()
     }
@@ -147,16 +159,17 @@ impl<'a> Iterator for Bindings<'a> {
 }
 
 /// Collects bindings and packs them into a [`Record`].
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct RecordBuilder<'a> {
+    aor: &'a [u8],
     bindings: Vec<Binding<'a>>,
 }
 
 impl<'a> RecordBuilder<'a> {
-    /// With no binding yet.
+    /// For the address-of-record `aor` in canonical form, with no binding yet.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new(aor: &'a [u8]) -> Self {
+        Self { aor, bindings: Vec::new() }
     }
 
     /// Adds a binding; `q` above 1000 is taken as 1000. The record holds at most 65,535, later ones are not kept.
@@ -182,9 +195,11 @@ impl<'a> RecordBuilder<'a> {
     pub fn finish(mut self) -> Option<Record> {
         let soonest = self.bindings.iter().map(|b| b.expires_at).min()?;
         self.bindings.sort_by(|a, b| b.q.cmp(&a.q).then(b.updated_at.cmp(&a.updated_at)));
-        let mut bytes = Vec::with_capacity(HEADER + self.bindings.iter().map(packed_len).sum::<usize>());
+        let len = HEADER + slice_len(self.aor) + self.bindings.iter().map(packed_len).sum::<usize>();
+        let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(&u16::try_from(self.bindings.len()).unwrap_or(u16::MAX).to_le_bytes());
         bytes.extend_from_slice(&seconds(soonest).to_le_bytes());
+        write_slice(&mut bytes, self.aor);
         for binding in &self.bindings {
             write_binding(&mut bytes, binding);
         }
@@ -194,15 +209,20 @@ impl<'a> RecordBuilder<'a> {
 
 /// Exactly what [`write_binding`] writes: a buffer cut to size later would leave holes all over the heap.
 fn packed_len(b: &Binding<'_>) -> usize {
-    let slice = |bytes: &[u8]| bytes.len() + if bytes.len() < usize::from(u8::MAX) { 1 } else { 5 };
-    let optional = |bytes: &[u8]| if bytes.is_empty() { 0 } else { slice(bytes) };
-    let instance = if b.instance.is_empty() && b.reg_id == 0 { 0 } else { 4 + slice(b.instance) };
+    let optional = |bytes: &[u8]| if bytes.is_empty() { 0 } else { slice_len(bytes) };
+    let instance = if b.instance.is_empty() && b.reg_id == 0 { 0 } else { 4 + slice_len(b.instance) };
     let q = if b.q == Q_DEFAULT { 0 } else { 2 };
     let hop = b.received.map_or(0, |hop| {
         let ip = if hop.peer.is_ipv6() { 16 } else { 4 };
         5 + ip + if hop.connection.is_some() { 8 } else { 0 }
     });
-    13 + q + hop + slice(b.contact) + slice(b.call_id) + optional(b.path) + instance + optional(b.user_agent)
+    13 + q
+        + hop
+        + slice_len(b.contact)
+        + slice_len(b.call_id)
+        + optional(b.path)
+        + instance
+        + optional(b.user_agent)
 }
 
 /// Whole seconds, rounded up, so that what is kept never ends early.
@@ -252,6 +272,11 @@ fn write_binding(out: &mut Vec<u8>, b: &Binding<'_>) {
     if !b.user_agent.is_empty() {
         write_slice(out, b.user_agent);
     }
+}
+
+/// How many bytes [`write_slice`] writes.
+const fn slice_len(bytes: &[u8]) -> usize {
+    bytes.len() + if bytes.len() < 255 { 1 } else { 5 }
 }
 
 /// A length of one byte below 255, else 255 and four bytes; then the bytes.
@@ -394,7 +419,7 @@ mod tests {
     /// RFC 3261 §16.6 step 1 tries by q; among equals the latest registration is the likelier one.
     #[test]
     fn bindings_come_by_q_and_then_the_most_recent_first() {
-        let mut builder = RecordBuilder::new();
+        let mut builder = RecordBuilder::new(b"a@h");
         for (contact, q, at) in [(&b"sip:a@h"[..], 500, 1), (b"sip:b@h", 1000, 1), (b"sip:c@h", 500, 2)] {
             builder.push(binding(contact, q, at));
         }
@@ -406,7 +431,7 @@ mod tests {
     /// A promise of 60 s made at 10.9 s ends at 70.9 s; kept in whole seconds it ends at 71 s, never at 70 s.
     #[test]
     fn a_binding_kept_in_seconds_never_ends_early() {
-        let mut builder = RecordBuilder::new();
+        let mut builder = RecordBuilder::new(b"a@h");
         let ends = Instant::from_nanos(70_900_000_000);
         builder.push(Binding { expires_at: ends, ..binding(b"sip:a@h", 1000, 10) });
         let record = builder.finish().unwrap();
@@ -434,18 +459,19 @@ mod tests {
         fn whatever_is_packed_is_what_is_read(
             texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 5),
             q in 0u16..=1000, expires: u32, updated: u32, cseq: u32, reg_id: u32,
-            received in proptest::option::of(any_hop()),
+            aor in proptest::collection::vec(any::<u8>(), 0..300), received in proptest::option::of(any_hop()),
         ) {
             let one = Binding {
                 contact: &texts[0], call_id: &texts[1], path: &texts[2], instance: &texts[3],
                 user_agent: &texts[4], q, cseq, reg_id, received,
                 expires_at: Instant::from_secs(expires.into()), updated_at: Instant::from_secs(updated.into()),
             };
-            let mut builder = RecordBuilder::new();
+            let mut builder = RecordBuilder::new(&aor);
             builder.push(one);
             builder.push(one);
             let record = builder.finish().unwrap();
-            prop_assert_eq!(record.packed_bytes(), HEADER + 2 * packed_len(&one));
+            prop_assert_eq!(record.packed_bytes(), HEADER + slice_len(&aor) + 2 * packed_len(&one));
+            prop_assert_eq!(record.aor(), aor);
             prop_assert_eq!(record.iter().collect::<Vec<_>>(), [one, one]);
             prop_assert_eq!((record.len(), record.soonest()), (2, one.expires_at));
         }

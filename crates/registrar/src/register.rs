@@ -206,7 +206,7 @@ pub struct Registered {
     pub bindings: usize,
 }
 
-/// Processes a REGISTER for the address-of-record whose bindings are `record` (RFC 3261 §10.3 steps 6 to 8).
+/// Processes a REGISTER for the address-of-record `aor`, whose bindings are `record` (RFC 3261 §10.3 steps 6 to 8).
 ///
 /// # Errors
 ///
@@ -214,6 +214,7 @@ pub struct Registered {
 pub fn register(
     now: Instant,
     policy: &Policy,
+    aor: &[u8],
     record: Option<&Record>,
     request: &Register<'_>,
 ) -> Result<Outcome, Refusal> {
@@ -236,7 +237,7 @@ pub fn register(
             {
                 return Err(Refusal::PathUnsupported);
             }
-            let mut builder = RecordBuilder::new();
+            let mut builder = RecordBuilder::new(aor);
             live.for_each(|binding| builder.push(binding));
             let mut changed = false;
             // Bindings of this very request, which a second spelling of the same contact in it may overwrite.

@@ -53,7 +53,7 @@ fn run(
     let mut record: Option<Record> = None;
     for (second, ask) in (0_u64..).zip(asks) {
         let now = Instant::from_secs(second);
-        let outcome = register(now, &policy, record.as_ref(), &request(ask)).ok();
+        let outcome = register(now, &policy, b"bob@h", record.as_ref(), &request(ask)).ok();
         each(now, record.as_ref(), ask, outcome.as_ref());
         if let Some(Outcome::Changed(new)) = outcome {
             record = new;
@@ -75,7 +75,7 @@ proptest! {
             if contacts.windows(2).any(|pair| pair[0] == pair[1]) {
                 return;
             }
-            let again = register(now, &policy, outcome.record(old), &request(ask));
+            let again = register(now, &policy, b"bob@h", outcome.record(old), &request(ask));
             assert!(matches!(again, Ok(Outcome::Unchanged)), "{again:?} after {outcome:?}");
         });
     }

@@ -7,7 +7,7 @@ use tandem_registrar::{Binding, Change, RecordBuilder};
 use tandem_sim::{NodeId, World, secs, sweep};
 
 fn bind(world: &World, node: NodeId, aor: &str, contacts: &[&str]) {
-    let mut builder = RecordBuilder::new();
+    let mut builder = RecordBuilder::new(aor.as_bytes());
     for contact in contacts {
         builder.push(Binding {
             contact: contact.as_bytes(),

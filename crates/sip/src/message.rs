@@ -8,7 +8,7 @@ use crate::{CSeq, HeaderName, Limits, Method, NameAddr, ParseError, Via, chars};
 /// A received message, looked at in place.
 ///
 /// [`Message::parse`] has read the start line, the header field lines, the topmost Via, CSeq, Call-ID and
-/// Content-Length. Everything else is read when asked for. A defect that leaves the message answerable is kept in
+/// Content-Length, of a request From and To also. Everything else is read when asked for. A defect that leaves the message answerable is kept in
 /// [`Message::defect`]: a server answers it with [`ParseError::status`], a response with one is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
@@ -17,6 +17,8 @@ pub struct Message<'a> {
     via: Via<'a>,
     cseq: CSeq<'a>,
     call_id: &'a [u8],
+    from: Option<NameAddr<'a>>,
+    to: Option<NameAddr<'a>>,
     defect: Option<ParseError>,
 }
 
@@ -145,7 +147,13 @@ impl<'a> Message<'a> {
             Err(error) => defect = defect.or(Some(error)),
         }
         let bytes = bytes.get(..body.end as usize).unwrap_or(bytes);
-        let mut message = Self { bytes, index, via, cseq, call_id, defect };
+        // Every request is asked for both, and more than once; hardly any response is.
+        let is_request = matches!(index.start_line, StartLine::Request { .. });
+        let address = |name| {
+            index.first(name).filter(|_| is_request).and_then(|entry| NameAddr::parse(entry.value.of(bytes)))
+        };
+        let (from, to) = (address(HeaderName::From), address(HeaderName::To));
+        let mut message = Self { bytes, index, via, cseq, call_id, from, to, defect };
         if message.defect.is_none() {
             message.defect = message.too_many_values(limits.values_max);
         }
@@ -307,13 +315,13 @@ impl<'a> Message<'a> {
     /// The From value; `None` if it breaks the grammar.
     #[must_use]
     pub fn from(&self) -> Option<NameAddr<'a>> {
-        self.header(HeaderName::From).and_then(NameAddr::parse)
+        if self.is_request() { self.from } else { self.header(HeaderName::From).and_then(NameAddr::parse) }
     }
 
     /// The To value; `None` if it breaks the grammar.
     #[must_use]
     pub fn to(&self) -> Option<NameAddr<'a>> {
-        self.header(HeaderName::To).and_then(NameAddr::parse)
+        if self.is_request() { self.to } else { self.header(HeaderName::To).and_then(NameAddr::parse) }
     }
 
     /// A header field that is one decimal number; `None` if absent.

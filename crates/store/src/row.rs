@@ -242,7 +242,7 @@ impl<'a> RowRef<'a> {
             if old.into_iter().flatten().any(|old| old.contact == binding.contact) {
                 return Change::Keep;
             }
-            let mut builder = RecordBuilder::new();
+            let mut builder = RecordBuilder::new(&aor);
             old.into_iter().flatten().for_each(|old| builder.push(old));
             builder.push(binding);
             builder.finish().into()

@@ -106,7 +106,7 @@ fn a_clock_that_jumped_back_neither_loses_nor_stretches_a_binding() {
     let folder = Folder::new();
     let unix = Arc::new(AtomicI64::new(NOW.unix));
     let locations = locations();
-    let mut builder = RecordBuilder::new();
+    let mut builder = RecordBuilder::new(b"a@h");
     builder.push(binding("sip:a@h", 600));
     let mut record = builder.finish();
     locations.update(b"a@h", |_| Change::from(record.take())).unwrap();

@@ -127,7 +127,8 @@ mod tests {
         let locations = Locations::new(HashKey::from_bytes([2; 16]), 1 << 20);
         let count = PAGE_MAX + 500;
         for n in 0..count {
-            let mut record = RecordBuilder::new();
+            let aor = format!("u{n}@h");
+            let mut record = RecordBuilder::new(aor.as_bytes());
             record.push(Binding {
                 contact: b"sip:phone@192.0.2.1",
                 q: 1000,
@@ -142,7 +143,6 @@ mod tests {
                 user_agent: b"",
             });
             let record = record.finish().expect("one binding");
-            let aor = format!("u{n}@h");
             locations.update(aor.as_bytes(), |_| Change::Put(record.clone())).expect("there is room");
         }
         let (mut seen, mut after) = (std::collections::BTreeSet::new(), None);

@@ -75,7 +75,7 @@ pub fn binding(contact: &str, expires_secs: u64) -> Binding<'_> {
 
 pub fn put(locations: &Locations, aor: &str, contacts: &[&str]) {
     let change = |_: Option<&_>| {
-        let mut builder = RecordBuilder::new();
+        let mut builder = RecordBuilder::new(aor.as_bytes());
         contacts.iter().for_each(|contact| builder.push(binding(contact, 3600)));
         Change::from(builder.finish())
     };
