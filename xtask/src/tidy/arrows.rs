@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tandem-transaction", &["tandem-sip"]),
     ("tandem-registrar", &["tandem-sip"]),
     ("tandem-proxy", &["tandem-transaction"]),
+    ("tandem-balance", &["tandem-sip"]),
     ("tandem-ua", &["tandem-transaction", "tandem-auth"]),
     ("tandem-node", &["tandem-proxy", "tandem-registrar", "tandem-auth"]),
     ("tandem-sim", &["tandem-node", "tandem-ua"]),
