@@ -17,11 +17,18 @@ use crate::sys;
 /// Buffers a power of two apart would all share the same few cache sets; 11 lines more spread them.
 const COLOUR_BYTES: usize = 11 * 64;
 
-/// Which socket filled a frame.
+/// Longest that the kernel hands over at once: one datagram, or several it has put together (`UDP_GRO`).
+const FRAME_BYTES: usize = 65_535;
+
+/// Which socket filled a frame, and with what.
 #[derive(Clone, Copy, Default)]
 struct Origin {
     listener: ListenerId,
     wildcard: bool,
+    /// Bytes of all its datagrams.
+    length: usize,
+    /// Bytes of each but the last, if there are several; else `length`.
+    segment: usize,
 }
 
 /// Room for one batch. Its pages are touched only as far as messages reach, so 64 KiB a buffer cost nothing.
@@ -30,25 +37,25 @@ pub(crate) struct Arena {
     frames: Frames,
     origins: Box<[Origin]>,
     datagram_bytes_max: usize,
-    stride: usize,
     filled: usize,
+    datagrams: usize,
 }
+
+/// Bytes from one frame's buffer to the next one's.
+const STRIDE: usize = FRAME_BYTES.next_multiple_of(64) + COLOUR_BYTES;
 
 // SAFETY: the arena owns its allocation; only its own frames point into it.
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// Room for `count` datagrams of up to `datagram_bytes_max` bytes.
+    /// Room for `count` datagrams, or trains of them, of which up to `datagram_bytes_max` bytes each are shown.
     pub(crate) fn new(count: usize, datagram_bytes_max: usize) -> Self {
-        let stride = datagram_bytes_max.next_multiple_of(64) + COLOUR_BYTES;
-        let bytes = leak(vec![0; stride * count]);
+        let bytes = leak(vec![0; STRIDE * count]);
         let mut frames = Frames::new(count);
         for index in 0..count {
-            if let Some((slot, _)) = frames.get_mut(index) {
-                // SAFETY: `index` is below `count`, so the offset lies within the allocation.
-                let start = unsafe { bytes.cast::<u8>().add(index * stride) };
-                slot.set_buffer(start.as_ptr(), datagram_bytes_max);
-            }
+            // SAFETY: `index` is below `count`, so the offset lies within the allocation.
+            let start = unsafe { bytes.cast::<u8>().add(index * STRIDE) };
+            frames.set_buffer(index, start.as_ptr(), FRAME_BYTES);
             frames.arm(index);
         }
         Self {
@@ -56,19 +63,24 @@ impl Arena {
             frames,
             origins: vec![Origin::default(); count].into(),
             datagram_bytes_max,
-            stride,
             filled: 0,
+            datagrams: 0,
         }
     }
 
-    /// How many datagrams fit still.
+    /// How many frames are free still.
     pub(crate) fn room(&self) -> usize {
         self.origins.len() - self.filled
     }
 
-    /// How many datagrams were received since [`clear`](Self::clear).
+    /// How many frames were filled since [`clear`](Self::clear).
     pub(crate) fn filled(&self) -> usize {
         self.filled
+    }
+
+    /// How many datagrams those hold.
+    pub(crate) fn datagrams(&self) -> usize {
+        self.datagrams
     }
 
     /// Forgets the batch, so that its buffers can be filled again.
@@ -77,9 +89,10 @@ impl Arena {
             self.frames.arm(index);
         }
         self.filled = 0;
+        self.datagrams = 0;
     }
 
-    /// Receives up to `limit` datagrams from `socket` without waiting; gives how many came.
+    /// Fills up to `limit` frames from `socket` without waiting; gives how many.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -90,35 +103,50 @@ impl Arena {
         let count = limit.min(self.room());
         // SAFETY: each frame has its own stretch of `bytes`, and `&mut self` excludes a `Batch` that reads them.
         let received = unsafe { self.frames.receive(socket, self.filled, count)? };
-        for origin in self.origins.iter_mut().skip(self.filled).take(received) {
-            *origin = Origin { listener, wildcard };
+        for (place, origin) in self.origins.iter_mut().enumerate().skip(self.filled).take(received) {
+            let Some((slot, header)) = self.frames.get(place) else { break };
+            let length = usize::try_from(header.msg_len).unwrap_or_default().min(FRAME_BYTES);
+            let control = slot.control.0.get(..header.msg_hdr.msg_controllen).unwrap_or_default();
+            let segment = sys::control_messages(control)
+                .find_map(|message| sys::segment_bytes(&message))
+                .map_or(length, |segment| segment.min(length));
+            *origin = Origin { listener, wildcard, length, segment };
+            self.datagrams += origin.datagrams();
         }
         self.filled += received;
         Ok(received)
     }
 
-    /// The datagrams received since [`clear`](Self::clear), from number `first` on.
+    /// The datagrams in the frames from number `first` on.
     pub(crate) fn batch(&self, first: usize) -> Batch<'_> {
-        Batch { arena: self, next: first }
+        Batch { arena: self, frame: first, at: 0 }
     }
 
-    /// Datagram number `index`, or `None` past the last one and for a peer of a family we do not know.
-    fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
-        let origin = self.origins.get(..self.filled)?.get(index)?;
-        let (slot, header) = self.frames.get(index)?;
-        let length = usize::try_from(header.msg_len).unwrap_or_default().min(self.datagram_bytes_max);
-        // SAFETY: frame `index` has `datagram_bytes_max` initialised bytes there, and `&self` keeps the kernel out.
+    /// The datagram at byte `at` of a frame; `None` for a peer of a family we do not
+    /// know.
+    fn datagram(&self, frame: usize, origin: Origin, at: usize) -> Option<Datagram<'_>> {
+        let (slot, header) = self.frames.get(frame)?;
+        let length = origin.segment.min(origin.length.checked_sub(at)?);
+        // SAFETY: frame `frame` has `FRAME_BYTES` initialised bytes there, of which `origin.length` at most are read,
+        // and `&self` keeps the kernel out.
         let bytes = unsafe {
-            let start = self.bytes.cast::<u8>().add(index * self.stride);
-            core::slice::from_raw_parts(start.as_ptr(), length)
+            let start = self.bytes.cast::<u8>().add(frame * STRIDE + at);
+            core::slice::from_raw_parts(start.as_ptr(), length.min(self.datagram_bytes_max))
         };
         Some(Datagram {
             hop: Hop::udp(origin.listener, slot.name.address()?),
             bytes,
-            overlong: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            overlong: length > self.datagram_bytes_max,
             control: slot.control.0.get(..header.msg_hdr.msg_controllen).unwrap_or_default(),
             wildcard: origin.wildcard,
         })
+    }
+}
+
+impl Origin {
+    /// How many datagrams a frame holds; an empty one is one too.
+    const fn datagrams(&self) -> usize {
+        if self.segment == 0 { 1 } else { self.length.div_ceil(self.segment) }
     }
 }
 
@@ -174,17 +202,22 @@ impl core::fmt::Debug for Datagram<'_> {
 /// The datagrams of one turn, per socket in the order of arrival.
 pub struct Batch<'a> {
     arena: &'a Arena,
-    next: usize,
+    frame: usize,
+    /// Where in the frame the next datagram begins.
+    at: usize,
 }
 
 impl<'a> Iterator for Batch<'a> {
     type Item = Datagram<'a>;
 
     fn next(&mut self) -> Option<Datagram<'a>> {
-        while self.next < self.arena.filled {
-            let index = self.next;
-            self.next += 1;
-            if let Some(datagram) = self.arena.datagram(index) {
+        while let Some(&origin) = self.arena.origins.get(..self.arena.filled)?.get(self.frame) {
+            let (frame, at) = (self.frame, self.at);
+            self.at += origin.segment;
+            if self.at >= origin.length {
+                (self.frame, self.at) = (frame + 1, 0);
+            }
+            if let Some(datagram) = self.arena.datagram(frame, origin, at) {
                 return Some(datagram);
             }
         }
@@ -194,6 +227,6 @@ impl<'a> Iterator for Batch<'a> {
 
 impl core::fmt::Debug for Batch<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Batch").field("left", &(self.arena.filled - self.next)).finish()
+        f.debug_struct("Batch").field("frames_left", &(self.arena.filled - self.frame)).finish()
     }
 }

@@ -9,12 +9,16 @@ pub struct Counts {
     pub received_bytes: u64,
     /// Datagrams longer than [`NetOptions::datagram_bytes_max`](crate::NetOptions::datagram_bytes_max).
     pub overlong: u64,
-    /// Datagrams the kernel dropped because a receive buffer was full (`SO_RXQ_OVFL`).
+    /// Datagrams the kernel dropped because a receive buffer was full (`SO_RXQ_OVFL`); a train of them counts as one.
     pub receive_overflows: u64,
     /// Messages handed to the kernel.
     pub sent: u64,
     /// Bytes of those messages.
     pub sent_bytes: u64,
+    /// Of them, messages that left in a train with others (`UDP_SEGMENT`).
+    pub joined: u64,
+    /// Trains that the kernel refused, so that their messages went one by one.
+    pub trains_refused: u64,
     /// Messages that waited because a send buffer was full.
     pub send_waits: u64,
     /// Messages dropped because the queue of waiting ones was full, or the device's (`ENOBUFS`).

@@ -1,28 +1,27 @@
-//! The arrays that `recvmmsg` and `sendmmsg` work on: per message a header, a name, control data and a buffer.
+//! The arrays that `recvmmsg` and `sendmmsg` work on: headers, each with a name and control data, and buffers.
 #![expect(unsafe_code, reason = "the headers hold pointers to their slots, which a borrow cannot express")]
 
 use core::mem::zeroed;
-use core::net::SocketAddr;
 use core::ptr::NonNull;
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::sys::{self, Control, NAME_BYTES, Name};
 
-/// What belongs to one message beside its header.
+/// What belongs to one header.
 pub(crate) struct Slot {
     pub(crate) name: Name,
     pub(crate) control: Control,
-    buffer: libc::iovec,
 }
 
-/// A fixed number of headers, each pointing to its own slot.
+/// A fixed number of headers, each pointing to its own slot, and as many buffers: each header's own to begin with.
 ///
 /// Buffers start as null with no length. Who sets one answers for it in [`receive`](Self::receive) or
 /// [`send`](Self::send).
 pub(crate) struct Frames {
     slots: NonNull<[Slot]>,
     headers: NonNull<[libc::mmsghdr]>,
+    buffers: NonNull<[libc::iovec]>,
 }
 
 // SAFETY: the frames own their allocations, and nothing reads the buffers but the unsafe calls below, whose callers
@@ -33,11 +32,8 @@ impl Frames {
     /// Frames for `count` messages.
     pub(crate) fn new(count: usize) -> Self {
         let empty = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
-        let slots = leak(
-            (0..count)
-                .map(|_| Slot { name: Name::empty(), control: Control::EMPTY, buffer: empty })
-                .collect(),
-        );
+        let slots = leak((0..count).map(|_| Slot { name: Name::empty(), control: Control::EMPTY }).collect());
+        let buffers = leak(vec![empty; count]);
         let headers = (0..count).map(|index| {
             // SAFETY: all-zero bytes are a valid `mmsghdr`: null pointers with zero lengths.
             let mut header: libc::mmsghdr = unsafe { zeroed() };
@@ -46,16 +42,17 @@ impl Frames {
             // SAFETY: the slot is live; this only computes addresses within it.
             unsafe {
                 header.msg_hdr.msg_name = (&raw mut (*slot).name).cast();
-                header.msg_hdr.msg_iov = &raw mut (*slot).buffer;
                 header.msg_hdr.msg_control = (&raw mut (*slot).control).cast();
             }
+            // SAFETY: `index` is below `count`, the number of buffers.
+            header.msg_hdr.msg_iov = unsafe { buffers.cast::<libc::iovec>().add(index) }.as_ptr();
             header.msg_hdr.msg_iovlen = 1;
             header
         });
-        Self { slots, headers: leak(headers.collect()) }
+        Self { slots, headers: leak(headers.collect()), buffers }
     }
 
-    /// How many messages fit.
+    /// How many headers there are, and how many buffers.
     pub(crate) fn len(&self) -> usize {
         self.headers.len()
     }
@@ -76,17 +73,30 @@ impl Frames {
         })
     }
 
-    /// Peer and bytes of the message in frame `index`.
-    ///
-    /// # Safety
-    ///
-    /// The frame's buffer must be readable for `'a`.
-    pub(crate) unsafe fn message<'a>(&self, index: usize) -> Option<(SocketAddr, &'a [u8])> {
-        let (slot, _) = self.get(index)?;
-        let start = NonNull::new(slot.buffer.iov_base.cast::<u8>())?;
-        // SAFETY: the caller vouches for the buffer.
-        let bytes = unsafe { core::slice::from_raw_parts(start.as_ptr(), slot.buffer.iov_len) };
-        Some((slot.name.address()?, bytes))
+    /// Sets buffer `index` to the `length` bytes at `start`.
+    pub(crate) fn set_buffer(&mut self, index: usize, start: *mut u8, length: usize) {
+        if index < self.len() {
+            // SAFETY: `index` is in bounds, and `&mut self` excludes other users.
+            unsafe {
+                self.buffers
+                    .cast::<libc::iovec>()
+                    .add(index)
+                    .write(libc::iovec { iov_base: start.cast(), iov_len: length });
+            }
+        }
+    }
+
+    /// Lets the message of frame `index` consist of `count` buffers from `first` on.
+    pub(crate) fn set_buffers(&mut self, index: usize, first: usize, count: usize) {
+        let fits = first.checked_add(count).is_some_and(|end| end <= self.len());
+        let buffers = self.buffers.cast::<libc::iovec>();
+        if let Some((_, header)) = self.get_mut(index)
+            && fits
+        {
+            // SAFETY: buffers `first` to `first + count` exist, as just checked.
+            header.msg_hdr.msg_iov = unsafe { buffers.add(first) }.as_ptr();
+            header.msg_hdr.msg_iovlen = count;
+        }
     }
 
     /// Makes frame `index` ready to receive: the kernel overwrites the lengths.
@@ -140,19 +150,13 @@ impl Frames {
     }
 }
 
-impl Slot {
-    /// Lets the slot's message be received into, or sent from, `length` bytes at `start`.
-    pub(crate) const fn set_buffer(&mut self, start: *mut u8, length: usize) {
-        self.buffer = libc::iovec { iov_base: start.cast(), iov_len: length };
-    }
-}
-
 impl Drop for Frames {
     fn drop(&mut self) {
-        // SAFETY: both pointers came from `leak`, and nothing can use them after this.
+        // SAFETY: the pointers came from `leak`, and nothing can use them after this.
         unsafe {
             drop(Box::from_raw(self.slots.as_ptr()));
             drop(Box::from_raw(self.headers.as_ptr()));
+            drop(Box::from_raw(self.buffers.as_ptr()));
         }
     }
 }

@@ -7,8 +7,8 @@
 //! silence: what cannot be delivered is counted in [`Counts`].
 //!
 //! What a message costs here is the kernel's UDP stack and the wake-ups: a forwarder spends 2 % of its time in this
-//! crate. So the levers are a full batch, a sleep that lets datagrams gather ([`NetOptions::gather`]) and no IP
-//! identification to draw ([`UdpSocket`] sets DF).
+//! crate. So the levers are a full batch, trains of messages that pass the stack as one ([`NetOptions::trains`]), a
+//! sleep that lets datagrams gather ([`NetOptions::gather`]) and no IP identification to draw ([`UdpSocket`] sets DF).
 //!
 //! Left out: framing of streams, which comes with them; `io_uring`, which measured within the noise of this design;
 //! a connected socket per busy peer, which saves the route look-up (about 4 % of a forwarder here) but would take that
@@ -27,6 +27,7 @@ mod send;
 mod socket;
 mod steer;
 mod sys;
+mod train;
 
 pub use arena::{Batch, Datagram};
 pub use bpf::{SteerError, steer_in_kernel};

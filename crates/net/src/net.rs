@@ -32,7 +32,7 @@ const SOCKETS_TRIED: usize = 2;
 pub struct NetOptions {
     /// Longest datagram that is received whole, in bytes. UDP carries up to 65,507 over IPv4.
     pub datagram_bytes_max: usize,
-    /// Most datagrams received in a turn, and sent in a call; from 1 to 1,024.
+    /// Most datagrams, or trains of them, received in a turn, and messages sent in a call; from 1 to 1,024.
     pub batch: usize,
     /// Most messages that wait for room in one socket's send buffer; later ones are dropped and counted.
     pub waiting_max: usize,
@@ -45,6 +45,11 @@ pub struct NetOptions {
     /// per message (and the kernel's timer slack, 50 µs unless the thread sets it) for fewer wake-ups; it stops by
     /// itself where it seldom gathers two or more.
     pub gather: Duration,
+    /// Whether messages of one size to one peer leave as a train (`UDP_SEGMENT`) that the kernel carries as one.
+    ///
+    /// Within a host a train stays whole up to the receiving socket's choice: several sockets that share one address
+    /// and steer by Call-ID then see only its first message. Between hosts the network sees single datagrams.
+    pub trains: bool,
 }
 
 impl Default for NetOptions {
@@ -55,6 +60,7 @@ impl Default for NetOptions {
             waiting_max: 1024,
             errors_max: 256,
             gather: Duration::ZERO,
+            trains: true,
         }
     }
 }
@@ -71,6 +77,8 @@ struct Link {
     overflows: u32,
     /// The last receive took as much as it asked for, so there may be more.
     full: bool,
+    /// Messages may leave in trains.
+    joins: bool,
 }
 
 /// The sockets of one thread, received from and sent to in batches. Nothing here blocks but [`wait`](Self::wait).
@@ -129,6 +137,7 @@ impl Net {
             waiting: Waiting::new(self.options.waiting_max),
             overflows: 0,
             full: false,
+            joins: self.options.trains,
         });
         Ok(())
     }
@@ -171,17 +180,17 @@ impl Net {
         self.rung = self.poller.take_rung();
         if self.turns_without_poll < TURNS_WITHOUT_POLL && self.receive_from_full() > 0 {
             self.turns_without_poll += 1;
-            return Ok(self.arena.filled());
+            return Ok(self.arena.datagrams());
         }
         self.turns_without_poll = 0;
         // Errors of the last flush are still to be handled, so there is no time to sleep.
         let hurry = self.rung || !self.errors.is_empty() || timeout == Some(Duration::ZERO);
         if last > 0 && !hurry && self.gather(timeout)? {
-            return Ok(self.arena.filled());
+            return Ok(self.arena.datagrams());
         }
         self.counts.sleeps += u64::from(!hurry);
         self.poll(if hurry { Some(Duration::ZERO) } else { timeout })?;
-        Ok(self.arena.filled())
+        Ok(self.arena.datagrams())
     }
 
     /// Sleeps for a moment without being woken by each datagram, if that pays, and then takes what has come; gives
@@ -202,7 +211,7 @@ impl Net {
         } else {
             self.poll(Some(Duration::ZERO))?;
         }
-        if self.arena.filled() >= 2 {
+        if self.arena.datagrams() >= 2 {
             self.credit = (self.credit + 1).min(CREDIT_MAX);
         } else {
             self.credit = self.credit.saturating_sub(1);
@@ -253,6 +262,9 @@ impl Net {
     }
 
     /// Sends all that `out` holds and clears it: one system call per socket and batch.
+    ///
+    /// Messages of one size to one peer leave as a train that the kernel carries as one (`UDP_SEGMENT`); the order of
+    /// the messages to each peer stays.
     ///
     /// Never blocks. What finds the send buffer full waits, within [`NetOptions::waiting_max`]; what fails is in
     /// [`errors`](Self::errors).
@@ -355,6 +367,7 @@ impl Link {
             listener: self.listener,
             locals: self.locals.as_ref(),
             waiting: &mut self.waiting,
+            joins: &mut self.joins,
         }
     }
 

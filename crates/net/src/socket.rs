@@ -2,7 +2,8 @@
 //!
 //! A socket bound to a wildcard address asks for the local address of each datagram, so that answers can leave from
 //! it (RFC 3261 §18.2.2); a socket bound to one address needs not and saves the work. IPv6 sockets take IPv6 only:
-//! one listener, one family.
+//! one listener, one family. A socket that has its address to itself takes trains of datagrams whole (`UDP_GRO`); one
+//! that shares it does not, since a train goes to one socket, whatever the Call-IDs in it.
 
 use core::net::SocketAddr;
 use std::io;
@@ -61,6 +62,10 @@ impl UdpSocket {
         set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer_bytes)?;
         let on = |level, option| sys::set_option(socket.as_fd(), level, option, 1);
         on(libc::SOL_SOCKET, libc::SO_RXQ_OVFL)?;
+        if !options.reuse_port {
+            // A kernel that does not know it hands over datagrams one by one.
+            let _ = on(libc::SOL_UDP, libc::UDP_GRO);
+        }
         let wildcard = address.ip().is_unspecified();
         if address.is_ipv4() {
             on(libc::IPPROTO_IP, libc::IP_RECVERR)?;

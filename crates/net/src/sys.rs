@@ -142,30 +142,66 @@ pub(crate) fn local_address(message: &ControlMessage<'_>) -> Option<IpAddr> {
     }
 }
 
-/// Writes the control message that makes a datagram leave from `local`; gives its length.
-pub(crate) fn write_source(control: &mut Control, local: IpAddr) -> usize {
-    const HEADER: usize = size_of::<libc::cmsghdr>();
-    let mut data = [0; 20];
-    let (level, kind, length) = match local {
-        IpAddr::V4(v4) => {
-            if let Some(slot) = data.get_mut(4..8) {
-                slot.copy_from_slice(&v4.octets());
-            }
-            (libc::IPPROTO_IP, libc::IP_PKTINFO, 12)
-        }
-        IpAddr::V6(v6) => {
-            if let Some(slot) = data.get_mut(..16) {
-                slot.copy_from_slice(&v6.octets());
-            }
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20)
-        }
-    };
-    let total = HEADER + length;
-    let bytes = total.to_ne_bytes().into_iter().chain(level.to_ne_bytes()).chain(kind.to_ne_bytes());
-    for (to, from) in control.0.iter_mut().zip(bytes.chain(data.into_iter().take(length))) {
-        *to = from;
+/// Bytes of one segment of a datagram that the kernel put together from several (`UDP_GRO`), if `message` says so.
+pub(crate) fn segment_bytes(message: &ControlMessage<'_>) -> Option<usize> {
+    if (message.level, message.kind) != (libc::SOL_UDP, libc::UDP_GRO) {
+        return None;
     }
-    total.next_multiple_of(8)
+    let bytes = i32::from_ne_bytes(message.data.get(..4)?.try_into().ok()?);
+    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+}
+
+/// Control messages for one send, written one behind the other.
+pub(crate) struct ControlWriter<'a> {
+    control: &'a mut Control,
+    length: usize,
+}
+
+impl<'a> ControlWriter<'a> {
+    pub(crate) const fn new(control: &'a mut Control) -> Self {
+        Self { control, length: 0 }
+    }
+
+    /// Makes the datagram leave from `local`.
+    pub(crate) fn source(&mut self, local: IpAddr) {
+        let mut data = [0; 20];
+        let (level, kind, length) = match local {
+            IpAddr::V4(v4) => {
+                if let Some(slot) = data.get_mut(4..8) {
+                    slot.copy_from_slice(&v4.octets());
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO, 12)
+            }
+            IpAddr::V6(v6) => {
+                if let Some(slot) = data.get_mut(..16) {
+                    slot.copy_from_slice(&v6.octets());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20)
+            }
+        };
+        self.write(level, kind, data.get(..length).unwrap_or_default());
+    }
+
+    /// Makes the kernel cut the message into datagrams of `bytes` bytes (`UDP_SEGMENT`).
+    pub(crate) fn segment(&mut self, bytes: u16) {
+        self.write(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
+    }
+
+    fn write(&mut self, level: i32, kind: i32, data: &[u8]) {
+        let total = size_of::<libc::cmsghdr>() + data.len();
+        let end = self.length + total.next_multiple_of(8);
+        let Some(room) = self.control.0.get_mut(self.length..end) else { return };
+        let bytes = total.to_ne_bytes().into_iter().chain(level.to_ne_bytes()).chain(kind.to_ne_bytes());
+        for (to, from) in room.iter_mut().zip(bytes.chain(data.iter().copied())) {
+            *to = from;
+        }
+        self.length = end;
+    }
+
+    /// The length of all that was written, as a header wants it.
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
 }
 
 /// Receives up to `headers.len()` datagrams without waiting; gives how many.

@@ -68,6 +68,74 @@ fn a_flush_sends_each_message_to_its_own_peer_in_order() {
     assert_eq!((net.counts().sent, net.counts().sent_bytes), (10, 12_000));
 }
 
+/// Sixty messages of one size to each of two peers go as trains: none is lost, and each peer gets its own in order.
+#[test]
+fn trains_arrive_as_the_messages_they_were_made_of() {
+    for address in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0"] {
+        let (mut net, local) = net_on(address, NetOptions { batch: 256, ..NetOptions::default() });
+        let near = if local.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+        let peer = plain(near);
+        let (mut other, other_address) = net_on(near, NetOptions { batch: 2, ..NetOptions::default() });
+        let mut out = Outbox::new();
+        for number in 0..60_u8 {
+            out.send(Hop::udp(LISTENER, peer.local_addr().unwrap()), &[number; 600]);
+            out.send(Hop::udp(LISTENER, other_address), &[number; 400]);
+        }
+        out.send(Hop::udp(LISTENER, other_address), &[60; 399]);
+        net.flush(&mut out);
+        let counts = net.counts();
+        assert_eq!((counts.sent, counts.sent_bytes), (121, 60 * 1000 + 399));
+        assert_eq!((counts.joined, counts.trains_refused, counts.send_calls), (121, 0, 1));
+        for number in 0..60_u8 {
+            let mut bytes = [0; 1000];
+            let (length, _) = peer.recv_from(&mut bytes).unwrap();
+            assert_eq!(bytes[..length], [number; 600]);
+        }
+        let got: Vec<_> =
+            collect(&mut other, 61).into_iter().map(|(hop, bytes)| (hop.peer.port(), bytes)).collect();
+        for (number, (port, bytes)) in (0..=60).zip(&got) {
+            let length = if number == 60 { 399 } else { 400 };
+            assert_eq!((*port, bytes), (local.port(), &vec![number; length]));
+        }
+        assert_eq!((other.counts().received, other.counts().received_bytes), (61, 60 * 400 + 399));
+        assert_eq!(other.counts().receive_calls, 1, "the kernel handed the train over whole");
+    }
+}
+
+#[test]
+fn overlong_datagrams_of_a_train_are_cut_and_counted_each() {
+    let (mut net, local) =
+        net_on("127.0.0.1:0", NetOptions { datagram_bytes_max: 100, ..NetOptions::default() });
+    let (mut peer, _) = net_on("127.0.0.1:0", NetOptions::default());
+    let mut out = Outbox::new();
+    for length in [101, 101, 100] {
+        out.send(Hop::udp(LISTENER, local), &vec![1; length]);
+    }
+    peer.flush(&mut out);
+    assert_eq!(peer.counts().joined, 3);
+    assert_eq!(net.wait(PATIENCE).unwrap(), 3);
+    let seen: Vec<_> = net.batch().map(|datagram| (datagram.bytes.len(), datagram.overlong)).collect();
+    assert_eq!(seen, [(100, true), (100, true), (100, false)]);
+    assert_eq!(net.counts().overlong, 2);
+}
+
+/// A train would go to one of the sockets, whatever the Call-IDs in it; where it is cut before, each datagram is seen.
+#[test]
+fn a_socket_that_shares_its_address_gets_datagrams_one_by_one() {
+    let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
+    let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let local = socket.local_address();
+    let mut net = Net::new(NetOptions { batch: 1, ..NetOptions::default() }).unwrap();
+    net.add_udp(LISTENER, socket).unwrap();
+    let (mut peer, _) = net_on("127.0.0.1:0", NetOptions::default());
+    let mut out = Outbox::new();
+    (0..3).for_each(|_| out.send(Hop::udp(LISTENER, local), &[1; 100]));
+    peer.flush(&mut out);
+    assert_eq!(peer.counts().joined, 3);
+    assert_eq!(collect(&mut net, 3).len(), 3);
+    assert_eq!(net.counts().receive_calls, 3);
+}
+
 #[test]
 fn an_overlong_datagram_is_flagged_and_counted_and_the_next_one_is_whole() {
     let (mut net, local) =

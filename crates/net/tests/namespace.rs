@@ -58,6 +58,39 @@ fn a_message_above_the_path_mtu_arrives_in_fragments_between_others() {
     }
 }
 
+/// The kernel refuses a train whose messages the path does not take: they go one by one, in fragments, in order.
+#[test]
+fn a_train_above_the_path_mtu_is_taken_apart() {
+    if !inside("a_train_above_the_path_mtu_is_taken_apart") {
+        return;
+    }
+    let mtu = Command::new("ip").args(["link", "set", "lo", "mtu", "1000"]).status().unwrap();
+    assert!(mtu.success());
+    let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+    let mut net = Net::new(NetOptions::default()).unwrap();
+    net.add_udp(ListenerId(0), socket).unwrap();
+    let peer = Plain::bind("127.0.0.1:0").unwrap();
+    peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let hop = Hop::udp(ListenerId(0), peer.local_addr().unwrap());
+    for trains in 1..3 {
+        let lengths = [300, 300, 1200, 1200, 1200, 300, 300];
+        let mut out = Outbox::new();
+        for (number, length) in (0..).zip(lengths) {
+            out.send(hop, &vec![number; length]);
+        }
+        net.flush(&mut out);
+        let mut bytes = vec![0; 65_536];
+        for (number, length) in (0..).zip(lengths) {
+            assert_eq!(peer.recv_from(&mut bytes).unwrap().0, length);
+            assert_eq!(bytes[0], number);
+        }
+        assert_eq!(net.errors().count(), 0);
+        let counts = net.counts();
+        // The first train is as before; a refusal is that path's, and the next flush tries again.
+        assert_eq!((counts.sent, counts.joined, counts.trains_refused), (7 * trains, 2 * trains, trains));
+    }
+}
+
 #[test]
 fn a_peer_without_a_route_fails_at_once_and_the_next_one_is_served() {
     if !inside("a_peer_without_a_route_fails_at_once_and_the_next_one_is_served") {
