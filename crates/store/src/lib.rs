@@ -17,7 +17,9 @@ mod writer;
 
 pub use clock::{Clock, Times};
 pub use error::{StoreError, StoreErrorKind};
-pub use import::{Dump, ImportCount, ImportOptions, ImportReport, Item, RawRow, Source, SqliteFile, Table};
+pub use import::{
+    Dump, ImportCount, ImportFile, ImportOptions, ImportReport, Item, RawRow, Source, SqliteFile, Table,
+};
 pub use load::LoadReport;
 pub use row::Sockets;
 pub use store::{Options, Store, run};

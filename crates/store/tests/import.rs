@@ -9,7 +9,7 @@ use common::{Folder, NOW, all, fixed_clock, load, locations, open, sockets};
 use sqlx::ConnectOptions;
 use tandem_auth::Ha1;
 use tandem_registrar::Locations;
-use tandem_store::{Dump, ImportOptions, ImportReport, Options, Source, SqliteFile, Store, UserRow};
+use tandem_store::{Dump, ImportOptions, ImportReport, Options, Source, SqliteFile, Store, Table, UserRow};
 
 /// What mysqldump of Kamailio's schema looks like; the times are an hour ahead of UTC, a year ahead of the clock.
 const MYSQL: &str = r"-- MySQL dump 10.13  Distrib 8.0.36; it's for Linux
@@ -93,9 +93,12 @@ fn a_mysql_dump_comes_over_and_bad_rows_are_named_by_line() {
     assert_eq!(NOW.unix, 1_800_000_000, "2027-01-15 08:00:00 UTC, which the dump's times are about");
     let mut bench = Bench::new();
     let options = ImportOptions { utc_offset_secs: 3600, ..ImportOptions::default() };
-    let dry = bench.import(Dump::new(MYSQL.as_bytes()), &ImportOptions { dry_run: true, ..options.clone() });
+    let dry = bench.import(
+        Dump::new(MYSQL.as_bytes(), Table::SUBSCRIBERS),
+        &ImportOptions { dry_run: true, ..options.clone() },
+    );
     assert!(all(&bench.locations).is_empty() && bench.users.is_empty());
-    let report = bench.import(Dump::new(MYSQL.as_bytes()), &options);
+    let report = bench.import(Dump::new(MYSQL.as_bytes(), Table::SUBSCRIBERS), &options);
     assert_eq!(report, dry);
     assert_eq!((report.locations.taken, report.subscribers.taken), (2, 3));
     assert_eq!(
@@ -131,7 +134,7 @@ fn a_mysql_dump_comes_over_and_bad_rows_are_named_by_line() {
     assert_eq!((bench.users.first().unwrap().ha1, bench.users.get(1).unwrap().ha1), (alice, bob));
 
     // Once more: nothing is taken twice. And it is in the file.
-    let again = bench.import(Dump::new(MYSQL.as_bytes()), &options);
+    let again = bench.import(Dump::new(MYSQL.as_bytes(), Table::SUBSCRIBERS), &options);
     assert_eq!((again.locations.taken, again.subscribers.taken), (0, 0));
     assert_eq!(again.locations.skipped.get("registered here already"), Some(&2));
     let path = bench.store.path().to_owned();
@@ -142,7 +145,7 @@ fn a_mysql_dump_comes_over_and_bad_rows_are_named_by_line() {
 #[test]
 fn a_postgresql_dump_comes_over() {
     let mut bench = Bench::new();
-    let report = bench.import(Dump::new(POSTGRES.as_bytes()), &ImportOptions::default());
+    let report = bench.import(Dump::new(POSTGRES.as_bytes(), Table::SUBSCRIBERS), &ImportOptions::default());
     assert_eq!(skipped(&report.subscribers), [(9, "number of values fits no known version of the table")]);
     let names: Vec<_> = bench.users.iter().map(|user| user.username.as_str()).collect();
     assert_eq!(names, ["alice", "c\\d", "erin"]);
@@ -180,14 +183,16 @@ fn a_kamailio_sqlite_file_comes_over() {
         sqlx::raw_sql(sql).execute(&mut db).await
     };
     tandem_store::run(make).unwrap().unwrap();
-    let source = tandem_store::run(SqliteFile::open(&path)).unwrap().unwrap();
+    let source = tandem_store::run(SqliteFile::open(&path, Table::SUBSCRIBERS)).unwrap().unwrap();
     let options = ImportOptions { domain: Some("example.com".into()), ..ImportOptions::default() };
     let report = bench.import(source, &options);
     assert_eq!((report.locations.taken, report.subscribers.taken), (2501, 1));
     assert_eq!(skipped(&report.subscribers), [(2, "no user name or domain")]);
     assert_eq!(bench.locations.lookup(b"alice@example.com", NOW.now, |b| assert_eq!(b.q, 1000)), 1);
     assert_eq!(bench.locations.lookup(b"u2500@example.com", NOW.now, |b| assert_eq!(b.q, 250)), 1);
-    assert!(tandem_store::run(SqliteFile::open(&folder.0.join("none"))).unwrap().is_err());
+    assert!(
+        tandem_store::run(SqliteFile::open(&folder.0.join("none"), Table::SUBSCRIBERS)).unwrap().is_err()
+    );
 }
 
 /// No bytes make the reader panic or loop: cuts and changes of a dump end in rows, broken rows or the end.
@@ -202,7 +207,7 @@ fn a_damaged_dump_never_panics_and_always_ends() {
                 _ => bytes.splice(cut..=cut, *b"(").for_each(drop),
             }
             let mut items = 0;
-            let mut dump = Dump::new(bytes.as_slice());
+            let mut dump = Dump::new(bytes.as_slice(), Table::SUBSCRIBERS);
             while dump.next_item().unwrap().is_some() {
                 items += 1;
                 assert!(items < 100);

@@ -11,8 +11,6 @@ use crate::serve::shard::Ticket;
 use crate::serve::{listing, log_level};
 use core::time::Duration;
 use serde_json::json;
-use std::fs::File;
-use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tandem_config::{Config, LogLevel};
@@ -20,7 +18,7 @@ use tandem_node::{Command, Shared};
 use tandem_registrar::{Binding, Change, Record, split_aor, write_canonical_parts};
 use tandem_shard::{Clock, Commands};
 use tandem_store::{
-    Dump, ImportCount, ImportOptions, Sockets, SqliteFile, Store, StoreError, StoreErrorKind, UserRow,
+    ImportCount, ImportFile, ImportOptions, Sockets, Store, StoreError, StoreErrorKind, Table, UserRow,
     WriterHandle,
 };
 use tandem_telemetry::{Health, LogHandle, Registry};
@@ -202,21 +200,9 @@ impl Operator {
         let user = move |row: &UserRow| {
             users.users.insert(&row.key(), row.ha1);
         };
-        let opening = |error: std::io::Error| {
-            Failure::new(Code::Invalid, format!("the node can't read {}: {error}", file.display()))
-        };
-        let mut head = [0; 16];
-        let mut opened = File::open(file).map_err(opening)?;
-        let got = opened.read(&mut head).map_err(opening)?;
-        let report = if head.get(..got) == Some(b"SQLite format 3\0") {
-            let source = SqliteFile::open(file).await;
-            let mut source = source.map_err(|error| Failure::new(Code::Invalid, error))?;
-            store.import(&mut source, &options, locations, sockets, &self.times, user).await
-        } else {
-            let start = Cursor::new(head.get(..got).unwrap_or_default().to_vec());
-            let mut source = Dump::new(start.chain(opened));
-            store.import(&mut source, &options, locations, sockets, &self.times, user).await
-        };
+        let source = ImportFile::open(file, Table::SUBSCRIBERS).await;
+        let mut source = source.map_err(|error| Failure::new(Code::Invalid, format!("the node: {error}")))?;
+        let report = store.import(&mut source, &options, locations, sockets, &self.times, user).await;
         let report = report.map_err(|error| refused(&error))?;
         Ok(json!(Imported { users: table(report.subscribers), bindings: table(report.locations) }))
     }

@@ -3,7 +3,7 @@
 //! Read byte by byte in one pass, so that a dump of any size takes little memory. Of all statements three are looked
 //! into: CREATE TABLE for the order of columns, INSERT (or REPLACE) and COPY for rows; everything else is skipped to
 //! its semicolon, with respect to quotes and comments. Where the dump has no CREATE TABLE and an INSERT names no
-//! columns, the number of values tells Kamailio's schema version.
+//! columns, the number of values tells the version of the schema.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ const SUBSCRIBER: &str = "id username domain password ha1 ha1b";
 const SUBSCRIBER_6: &str = "id username domain password email_address ha1 ha1b rpid";
 const LOCATION_8: &str = "id ruid username domain contact received path expires q callid cseq last_modified flags cflags \
                           user_agent socket methods instance reg_id server_id connection_id keepalive partition";
+const DISPATCHER_4: &str = "id setid destination flags priority attrs description";
+const LOAD_BALANCER_3: &str = "id group_id dst_uri resources probe_mode attrs description";
 /// No value of these tables comes near; a longer one is a broken dump.
 const VALUE_BYTES_MAX: usize = 1 << 16;
 const COLUMNS_MAX: usize = 256;
@@ -23,8 +25,8 @@ const COLUMNS_MAX: usize = 256;
 pub struct Dump<R> {
     input: Input<R>,
     state: State,
-    subscriber: Option<Arc<[String]>>,
-    location: Option<Arc<[String]>>,
+    /// The tables that are read, each with its columns in the order of CREATE TABLE.
+    tables: Vec<(Table, Option<Arc<[String]>>)>,
     /// MySQL's strings have backslash escapes; those of the others have not.
     backslash: bool,
 }
@@ -43,10 +45,11 @@ enum State {
 type Fault = String;
 
 impl<R: Read> Dump<R> {
-    /// Reads from `input`.
-    pub fn new(input: R) -> Self {
+    /// Reads the rows of `tables` from `input`.
+    pub fn new(input: R, tables: &[Table]) -> Self {
         let input = Input { inner: input, buffer: vec![0; 1 << 16], at: 0, filled: 0, line: 1 };
-        Self { input, state: State::Between, subscriber: None, location: None, backslash: true }
+        let tables = tables.iter().map(|&table| (table, None)).collect();
+        Self { input, state: State::Between, tables, backslash: true }
     }
 
     /// The next row; `None` at the end.
@@ -114,11 +117,7 @@ impl<R: Read> Dump<R> {
             self.input.bump()?;
             name = self.input.name()?;
         }
-        Ok(match name.as_str() {
-            "subscriber" => Some(Table::Subscriber),
-            "location" => Some(Table::Location),
-            _ => None,
-        })
+        Ok(self.tables.iter().map(|(table, _)| *table).find(|table| table.name() == name))
     }
 
     fn insert(&mut self) -> Result<(), Fault> {
@@ -186,18 +185,14 @@ impl<R: Read> Dump<R> {
                 break;
             }
         }
-        match table {
-            Table::Subscriber => self.subscriber = Some(columns.into()),
-            Table::Location => self.location = Some(columns.into()),
+        if let Some((_, known)) = self.tables.iter_mut().find(|(read, _)| *read == table) {
+            *known = Some(columns.into());
         }
         self.input.skip_statement(self.backslash)
     }
 
     fn columns_of(&self, table: Table) -> Option<Arc<[String]>> {
-        match table {
-            Table::Subscriber => self.subscriber.clone(),
-            Table::Location => self.location.clone(),
-        }
+        self.tables.iter().find(|(read, _)| *read == table).and_then(|(_, columns)| columns.clone())
     }
 
     fn name_list(&mut self) -> Result<Arc<[String]>, Fault> {
@@ -288,7 +283,11 @@ fn row(table: Table, line: u64, columns: Option<Arc<[String]>>, values: Vec<Opti
             (Table::Subscriber, 6) => SUBSCRIBER,
             (Table::Subscriber, 8) => SUBSCRIBER_6,
             (Table::Location, 23) => LOCATION_8,
-            (Table::Subscriber | Table::Location, _) => return None,
+            (Table::Dispatcher, 7) => DISPATCHER_4,
+            (Table::LoadBalancer, 7) => LOAD_BALANCER_3,
+            (Table::Subscriber | Table::Location | Table::Dispatcher | Table::LoadBalancer, _) => {
+                return None;
+            }
         };
         Some(names.split_ascii_whitespace().map(str::to_owned).collect())
     });

@@ -1,13 +1,15 @@
-//! Taking over users and bindings from a Kamailio: `subscriber` (version 6 and later) and `location` (version 8).
+//! Taking over users and bindings from a Kamailio: `subscriber` (version 6 and later) and `location` (version 8); and
+//! reading, for whoever turns them into configuration, `dispatcher` (Kamailio) and `load_balancer` (OpenSIPS).
 //!
-//! A source gives rows one at a time ([`Source`]): a dump of MySQL, MariaDB, PostgreSQL or SQLite ([`dump`]), or
-//! Kamailio's own SQLite file ([`sqlite`]). A row that can't be taken is counted with its reason and place, and the
+//! A source gives the rows of the tables it was asked for, one at a time ([`Source`]): a dump of MySQL, MariaDB,
+//! PostgreSQL or SQLite ([`dump`]), or Kamailio's own SQLite file ([`sqlite`]). A row that can't be taken is counted with its reason and place, and the
 //! next one is looked at. Bindings go into the location service first and from there into the file, as a REGISTER's
 //! do; a contact that is registered already is left as it is.
 //!
 //! Kamailio keeps times as local time without saying which; the caller says how far that is from UTC.
 
 mod dump;
+mod file;
 mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,7 @@ use tandem_auth::Ha1;
 use tandem_registrar::{Locations, write_canonical_parts};
 
 pub use dump::Dump;
+pub use file::ImportFile;
 pub use sqlite::SqliteFile;
 
 use crate::batch::{Statements, write_batch};
@@ -25,13 +28,35 @@ use crate::row::{Applied, LocationRow, read_q};
 use crate::users::{UserRow, insert};
 use crate::{Clock, Sockets, Store, StoreError, StoreErrorKind, Times};
 
-/// The tables that are taken over.
+/// The tables that can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
     /// Users.
     Subscriber,
     /// Bindings.
     Location,
+    /// Kamailio's sets of destinations.
+    Dispatcher,
+    /// OpenSIPS's groups of destinations.
+    LoadBalancer,
+}
+
+impl Table {
+    /// What [`Store::import`] takes over.
+    pub const SUBSCRIBERS: &'static [Self] = &[Self::Subscriber, Self::Location];
+    /// What describes pools.
+    pub const POOLS: &'static [Self] = &[Self::Dispatcher, Self::LoadBalancer];
+
+    /// Its name in the database.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Subscriber => "subscriber",
+            Self::Location => "location",
+            Self::Dispatcher => "dispatcher",
+            Self::LoadBalancer => "load_balancer",
+        }
+    }
 }
 
 /// What a source gives.
@@ -63,7 +88,11 @@ pub struct RawRow {
 
 impl RawRow {
     /// The value of a column as text; empty for NULL and for a column that is not there.
-    fn text(&self, column: &str) -> Result<&str, &'static str> {
+    ///
+    /// # Errors
+    ///
+    /// That it is no UTF-8.
+    pub fn text(&self, column: &str) -> Result<&str, &'static str> {
         let place = self.columns.iter().position(|name| name.eq_ignore_ascii_case(column));
         let value = place.and_then(|place| self.values.get(place)?.as_deref()).unwrap_or_default();
         std::str::from_utf8(value).map_err(|_| "text is not UTF-8")
@@ -157,32 +186,35 @@ impl Store {
                     Ok(found) => users.push((row.line, found)),
                     Err(why) => report.subscribers.skip(row.line, why),
                 },
-                Some(Item::Row(row)) => match location_row(&row, options, times) {
-                    Ok(found) => {
-                        let count = &mut report.locations;
-                        let applied = if options.dry_run {
-                            found.check(times)
-                        } else {
-                            found.apply(locations, sockets, times)
-                        };
-                        match applied {
-                            Applied::Taken => {
-                                count.taken += 1;
-                                aors.insert(found.aor());
+                Some(Item::Row(row)) if row.table == Table::Location => {
+                    match location_row(&row, options, times) {
+                        Ok(found) => {
+                            let count = &mut report.locations;
+                            let applied = if options.dry_run {
+                                found.check(times)
+                            } else {
+                                found.apply(locations, sockets, times)
+                            };
+                            match applied {
+                                Applied::Taken => {
+                                    count.taken += 1;
+                                    aors.insert(found.aor());
+                                }
+                                Applied::Expired => count.skip(row.line, "expired"),
+                                Applied::Present => count.skip(row.line, "registered here already"),
+                                Applied::Bad(why) => count.skip(row.line, why),
+                                Applied::Full => count.skip(row.line, "location service is full"),
                             }
-                            Applied::Expired => count.skip(row.line, "expired"),
-                            Applied::Present => count.skip(row.line, "registered here already"),
-                            Applied::Bad(why) => count.skip(row.line, why),
-                            Applied::Full => count.skip(row.line, "location service is full"),
                         }
+                        Err(why) => report.locations.skip(row.line, why),
                     }
-                    Err(why) => report.locations.skip(row.line, why),
-                },
+                }
                 Some(Item::Broken { table: Table::Subscriber, line, why }) => {
                     report.subscribers.skip(line, why)
                 }
                 Some(Item::Broken { table: Table::Location, line, why }) => report.locations.skip(line, why),
-                None => {}
+                // Not asked for.
+                Some(Item::Row(_) | Item::Broken { .. }) | None => {}
             }
             if users.len() >= BATCH || end {
                 let users = std::mem::take(&mut users);

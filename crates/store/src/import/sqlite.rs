@@ -1,4 +1,4 @@
-//! Kamailio's SQLite file (`db_sqlite`), read as it lies, column by column name.
+//! A Kamailio's or OpenSIPS's SQLite file (`db_sqlite`), read as it lies, column by column name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Item, RawRow, Source, Table};
 
 const ROWS_PER_READ: i64 = 1000;
 
-/// A Kamailio database in a SQLite file; nothing is written to it.
+/// Such a database in a SQLite file; nothing is written to it.
 #[derive(Debug)]
 pub struct SqliteFile {
     db: SqliteConnection,
@@ -21,24 +21,25 @@ pub struct SqliteFile {
 }
 
 impl SqliteFile {
-    /// Opens the file.
+    /// Opens the file to read the rows of `tables`.
     ///
     /// # Errors
     ///
-    /// Why it can't be read, or that it has neither table.
-    pub async fn open(path: &Path) -> Result<Self, String> {
+    /// Why it can't be read, or that it has none of them.
+    pub async fn open(path: &Path, tables: &[Table]) -> Result<Self, String> {
         let options = SqliteConnectOptions::new().filename(path).read_only(true);
         let connect = options.connect().await;
         let mut db = connect.map_err(|error| format!("{}: {error}", path.display()))?;
-        let sql =
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('subscriber', 'location')";
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table'";
         let names: Result<Vec<String>, _> = sqlx::query_scalar(sql).fetch_all(&mut db).await;
         let names = names.map_err(|error| format!("{}: {error}", path.display()))?;
-        if names.is_empty() {
-            return Err(format!("{}: neither a subscriber nor a location table", path.display()));
+        let is_there = |table: &Table| names.iter().any(|name| name == table.name());
+        let found: Vec<_> = tables.iter().copied().filter(is_there).collect();
+        if found.is_empty() {
+            let asked: Vec<_> = tables.iter().map(|table| table.name()).collect();
+            return Err(format!("{}: no table named {}", path.display(), asked.join(" or ")));
         }
-        let table = |name: &String| if name == "location" { Table::Location } else { Table::Subscriber };
-        let tables = names.iter().map(table).collect();
+        let tables = found;
         Ok(Self { db, tables, last_row: -1, rows: Vec::new().into_iter() })
     }
 }
@@ -58,6 +59,12 @@ impl Source for SqliteFile {
                 }
                 Table::Location => {
                     "SELECT rowid AS _row, * FROM location WHERE rowid > ? ORDER BY rowid LIMIT ?"
+                }
+                Table::Dispatcher => {
+                    "SELECT rowid AS _row, * FROM dispatcher WHERE rowid > ? ORDER BY rowid LIMIT ?"
+                }
+                Table::LoadBalancer => {
+                    "SELECT rowid AS _row, * FROM load_balancer WHERE rowid > ? ORDER BY rowid LIMIT ?"
                 }
             };
             let read = sqlx::query(sql).bind(self.last_row).bind(ROWS_PER_READ).fetch_all(&mut self.db).await;
