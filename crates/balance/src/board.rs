@@ -325,6 +325,14 @@ impl Board {
         self.note(row, reason, now);
     }
 
+    /// A destination came to a running pool: it starts slowly.
+    pub(crate) fn start_slowly(&self, slot: Slot, now: Instant) {
+        if let Some(row) = self.rows.get(slot.index()) {
+            row.slow_since.store(now.as_nanos().max(1), Relaxed);
+            self.version.fetch_add(1, Relaxed);
+        }
+    }
+
     /// The load that all shards together put on a destination.
     #[must_use]
     pub fn load(&self, slot: Slot) -> Load {

@@ -52,56 +52,49 @@ pub(crate) fn name_hash(name: &str) -> u64 {
     HashKey::from_bytes(*b"destination name").hash64(&[name.as_bytes()])
 }
 
-/// Slots with the ends of their intervals on a line of all weights: a number on the line finds its slot.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
-    slots: Vec<Slot>,
+/// Items with the ends of their intervals on a line of all weights: a number on the line finds its item.
+#[derive(Clone, Debug)]
+pub(crate) struct Line<T> {
+    items: Vec<T>,
     ends: Vec<u64>,
-    /// All intervals have this length, so that no search is needed.
-    equal: Option<u64>,
+    /// All intervals have one length, so that no search is needed.
+    equal: bool,
 }
 
-impl Line {
-    pub(crate) fn new(weights: impl Iterator<Item = (Slot, u64)>) -> Self {
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), ends: Vec::new(), equal: true }
+    }
+}
+
+impl<T: Copy> Line<T> {
+    pub(crate) fn new(weights: impl Iterator<Item = (T, u64)>) -> Self {
         let mut line = Self::default();
         let mut end = 0;
         let mut each = None;
-        let mut equal = true;
-        for (slot, weight) in weights.filter(|(_, weight)| *weight > 0) {
+        for (item, weight) in weights.filter(|(_, weight)| *weight > 0) {
             end += weight;
-            line.slots.push(slot);
+            line.items.push(item);
             line.ends.push(end);
-            equal &= *each.get_or_insert(weight) == weight;
+            line.equal &= *each.get_or_insert(weight) == weight;
         }
-        line.equal = each.filter(|_| equal);
         line
     }
 
-    pub(crate) fn slots(&self) -> &[Slot] {
-        &self.slots
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
     }
 
-    /// Length of the line; 0 if it is empty.
-    pub(crate) fn len(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
-    }
-
-    /// The slot in whose interval `point`, below the length, lies.
-    pub(crate) fn at(&self, point: u64) -> Option<Slot> {
-        let index = match self.equal {
-            Some(each) => usize::try_from(point / each).ok()?,
-            None => self.ends.partition_point(|&end| end <= point),
+    /// The item at `hash mod N` where all weights are equal; else the one in whose interval `hash mod` the sum of
+    /// weights lies.
+    pub(crate) fn modulo(&self, hash: u64) -> Option<T> {
+        let (n, length) = (self.items.len() as u64, self.ends.last().copied()?);
+        let index = if self.equal {
+            usize::try_from(hash % n).ok()?
+        } else {
+            self.ends.partition_point(|&end| end <= hash % length)
         };
-        self.slots.get(index).copied()
-    }
-
-    /// `hash mod N` where all weights are equal; else the slot at `hash mod` the sum of weights.
-    pub(crate) fn modulo(&self, hash: u64) -> Option<Slot> {
-        match (self.equal, self.slots.len() as u64) {
-            (_, 0) => None,
-            (Some(_), n) => usize::try_from(hash % n).ok().and_then(|index| self.slots.get(index)).copied(),
-            (None, _) => self.at(hash % self.len()),
-        }
+        self.items.get(index).copied()
     }
 }
 
@@ -109,9 +102,9 @@ impl Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Tier {
     /// All that belong, by configured weight: a number stays with its slot while health changes.
-    pub(crate) all: Line,
+    pub(crate) all: Line<Slot>,
     /// The eligible ones, by share.
-    pub(crate) eligible: Line,
+    pub(crate) eligible: Line<Slot>,
 }
 
 /// See the module.

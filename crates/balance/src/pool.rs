@@ -185,8 +185,7 @@ impl Pool {
     /// [`NoDestination`] if none is eligible that wasn't tried.
     pub fn pick(&mut self, now: Instant, choice: &Choice<'_>) -> Result<Slot, NoDestination> {
         self.refresh(now);
-        let mut pick =
-            Pick { choice, members: &self.members, loads: &self.total, rng: &mut self.rng, key: &self.key };
+        let mut pick = Pick { choice, members: &self.members, rng: &mut self.rng, key: &self.key };
         let Some(slot) = self.policy.pick(&mut pick) else {
             return Err(self.refusal(now));
         };

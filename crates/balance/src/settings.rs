@@ -233,6 +233,7 @@ impl PoolSettings {
                 Some(new) => {
                     if old.leaving {
                         board.reset(slot, Reason::Added, now);
+                        board.start_slowly(slot, now);
                     }
                     *old = Place { destination: new.clone(), leaving: false };
                 }
@@ -263,6 +264,7 @@ impl PoolSettings {
                 next.free.remove(0)
             };
             board.reset(slot, Reason::Added, now);
+            board.start_slowly(slot, now);
             if let Some(place) = next.places.get_mut(slot.index()) {
                 *place = Some(Place { destination: new, leaving: false });
             }

@@ -3,7 +3,7 @@
 use tandem_base::Rng;
 
 use crate::loads::{INFINITE, LOAD_MAX, Tree, key, load};
-use crate::members::Members;
+use crate::members::{Member, Members};
 use crate::policy::Pick;
 use crate::{Load, Slot};
 
@@ -26,8 +26,17 @@ impl Least {
         Self { tree: Tree::new(1), ranks: Vec::new() }
     }
 
-    /// Takes the members over; `figure` tells each one's figure.
+    /// Takes the members over; `figure` tells each one's figure, which capacity and share divide.
     pub(super) fn reshape(&mut self, members: &Members, figure: impl Fn(Slot) -> u64) {
+        self.take(members, figure, |member| member.cost);
+    }
+
+    /// The same for a figure that tells of capacity already.
+    pub(super) fn reshape_undivided(&mut self, members: &Members, figure: impl Fn(Slot) -> u64) {
+        self.take(members, figure, |_| 65_536);
+    }
+
+    fn take(&mut self, members: &Members, figure: impl Fn(Slot) -> u64, cost: fn(&Member) -> u64) {
         if self.tree.len() < members.slots() {
             self.tree = Tree::new(members.slots());
         }
@@ -37,7 +46,7 @@ impl Least {
             let slot = crate::destination::slot(index);
             match members.get(slot) {
                 Some(member) => {
-                    let rank = Rank { figure: figure(slot), cost: member.cost, tier: member.tier };
+                    let rank = Rank { figure: figure(slot), cost: cost(member), tier: member.tier };
                     if let Some(place) = self.ranks.get_mut(index) {
                         *place = rank;
                     }

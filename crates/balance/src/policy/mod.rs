@@ -5,15 +5,26 @@
 //! reach it as [`Policy::reshape`] and [`Policy::load_changed`] only.
 
 mod cjsq;
+mod fnv;
+mod hash;
+mod learned;
 mod least;
+mod race;
+mod rendezvous;
 mod round_robin;
+mod rwma;
+mod spread;
 mod tjsq;
 mod tlwl;
+mod user;
 
 use core::time::Duration;
 
 use tandem_base::{HashKey, Rng};
 use tandem_sip::Method;
+
+pub use fnv::fnv1;
+pub use hash::core_hash;
 
 use crate::members::Members;
 use crate::{Choice, Load, PoolSettings, Slot, Work};
@@ -22,9 +33,15 @@ use crate::{Choice, Load, PoolSettings, Slot, Work};
 pub(crate) struct Pick<'a> {
     pub(crate) choice: &'a Choice<'a>,
     pub(crate) members: &'a Members,
-    pub(crate) loads: &'a [Load],
     pub(crate) rng: &'a mut Rng,
     pub(crate) key: &'a HashKey,
+}
+
+impl Pick<'_> {
+    /// True for a destination that may get the request and hasn't failed it.
+    pub(crate) fn is_free(&self, slot: Slot) -> bool {
+        self.members.is_eligible(slot) && !self.choice.tried.contains(&slot)
+    }
 }
 
 /// Chooses destinations for new calls.
@@ -74,7 +91,16 @@ pub const POLICIES: &[Entry] = &[
     Entry { name: "tlwl", about: "least work left: unanswered requests, an INVITE weighing more", make: tlwl::make },
     Entry { name: "tjsq", about: "fewest unanswered requests", make: tjsq::make },
     Entry { name: "cjsq", about: "fewest calls", make: cjsq::make },
+    Entry { name: "tlwl-learned", about: "as tlwl, with weights learned from response times", make: learned::make },
     Entry { name: "round-robin", about: "one after the other, by weight", make: round_robin::make },
+    Entry { name: "rendezvous", about: "keyed hash of the Call-ID, exact weights, bounded load", make: rendezvous::make },
+    Entry { name: "hash", about: "OpenSER's hash of the Call-ID, mod N", make: hash::make },
+    Entry { name: "fnv", about: "FNV-1 of the Call-ID, mod N", make: fnv::make },
+    Entry { name: "rwma", about: "least weighted average of the last response times", make: rwma::make },
+    Entry { name: "user", about: "keyed hash of the user, to clusters; a newcomer moves only its share", make: user::rendezvous },
+    Entry { name: "user-bernstein", about: "Bernstein's hash of the user, mod N clusters", make: user::bernstein },
+    Entry { name: "user-sha1", about: "SHA-1 of the user, mod N clusters", make: user::sha1 },
+    Entry { name: "user-letter", about: "the user's first letter, by ranges", make: user::letter },
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
