@@ -261,9 +261,9 @@ section! {
         steer: Steer = "auto", Kind::OneOf(Steer::WORDS), Restart,
             "How a datagram gets to the shard that owns its call.",
             "Kernel steering saves one copy between threads but needs a capability that not every container has.";
-        gather: Duration = "200us", Kind::Duration { min: Duration::ZERO, max: Duration::from_millis(5) }, Restart,
+        gather: Duration = "500us", Kind::Duration { min: Duration::ZERO, max: Duration::from_millis(5) }, Restart,
             "How long a shard lets datagrams gather before it reads on, where that pays. 0us: it reads each as it comes.",
-            "Half the processor time of sparse traffic goes into waking up; a fifth of a millisecond is heard by nobody.";
+            "Half the processor time of sparse traffic goes into waking up; half a millisecond is heard by nobody.";
         server: String = "Tandem", Kind::Text { max: 64 }, Live,
             "The Server header field of our own answers. Empty: no such field.",
             "Says what answered, without a version that would tell an attacker which holes to try.";
