@@ -141,8 +141,8 @@ fn main() -> Result<()> {
         report.add(job, rows);
     }
     if args.wants("shards", None) {
-        let subjects = [Subject::TandemStateless, Subject::TandemStatelessTwo];
-        let rows = sharded(&place, &driver, &subjects, &pace, rounds, args.sparse)?;
+        let subjects = [(Subject::TandemStateless, 1.0), (Subject::TandemStatelessTwo, 2.0)];
+        let rows = sharded(&place, &driver, subjects, &pace, rounds, args.sparse)?;
         report.add_sharded(rows);
     }
     if args.wants("memory", None) {
@@ -188,21 +188,30 @@ fn measure(
     Ok(rows)
 }
 
-/// The same load on one shard and on two, each server on all cores it can have: what does sharing cost per call?
+/// Calls a second for each shard where it is busy: two shards and the driver together must fit on two cores.
+const BUSY_SHARD: f64 = 8_000.0;
+
+/// The same load for each shard of one and of two: what does a call cost more where there is a second shard? Nothing
+/// more means that two carry twice as much where each has a core; with the driver on one of two they can't show it.
 fn sharded(
     place: &server::Place,
     driver: &Driver,
-    subjects: &[Subject],
+    subjects: [(Subject, f64); 2],
     pace: &Pace,
     rounds: usize,
     sparse: f64,
 ) -> Result<Rows> {
     let mut rows = Rows::default();
     for round in 1..=rounds {
-        for &subject in subjects {
-            let sample = once(place, driver, subject, pace, sparse)?;
+        for (subject, shards) in subjects {
+            let sample = once(place, driver, subject, pace, sparse * shards)?;
             say(round, subject, "sparse", &sample);
             rows.row(subject).sparse.push(sample);
+        }
+        for (subject, shards) in subjects {
+            let sample = once(place, driver, subject, pace, BUSY_SHARD * shards)?;
+            say(round, subject, "busy", &sample);
+            rows.row(subject).busy.push(sample);
         }
     }
     Ok(rows)

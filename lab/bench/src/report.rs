@@ -136,7 +136,13 @@ impl Report {
         }
         table(&mut text, "Proxy 200", "call", &self.proxy200, Subject::Forwarder);
         table(&mut text, "REGISTER, bindings in RAM", "REGISTER", &self.register, Subject::Reflector);
-        table(&mut text, "Two shards", "call", &self.shards, Subject::TandemStateless);
+        table(
+            &mut text,
+            "Two shards, each with the load of the one",
+            "call",
+            &self.shards,
+            Subject::TandemStateless,
+        );
         if let Some(memory) = &self.memory {
             memory.write(&mut text);
         }
