@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tandem_base::{HashKey, Instant, Key, Map, Rng, map};
-use tandem_sip::{Edits, Hop, Index, Listeners, Message, Outbox, Transport};
+use tandem_sip::{Edits, Hop, Index, Listener, Listeners, Message, Outbox, Transport};
 
 use crate::calls::{Calls, Place};
 use crate::config::{AUDIT_EVERY, AUDITED_AT_ONCE, Config, LOOKUPS_MAX};
@@ -27,7 +27,7 @@ use crate::failover::Copies;
 use crate::lines::{Line, Lines};
 use crate::occupancy::{Clock, Occupancy, Stopwatch, Timing};
 use crate::token::{DestinationTag, Signer};
-use crate::{Pool, Slot};
+use crate::{Pool, ProbeAnswer, ProbeOutcome, Slot, Watch, read_probe_answer, write_probe};
 
 /// What a balancer asks of its node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +43,8 @@ pub enum Event {
         /// The transport to reach it by.
         transport: Transport,
     },
+    /// A probe was answered on a shard that does not probe; for [`Balancer::probed`] of the one that does.
+    Probed(ProbeAnswer),
 }
 
 /// A request that waits for an address.
@@ -75,6 +77,10 @@ pub struct Balancer {
     pub(crate) edits: Edits,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) is_draining: bool,
+    /// The health of each line's destinations, on the shard that probes.
+    watches: Vec<Watch>,
+    /// Marks our probes, on all shards alike.
+    probe_key: HashKey,
     pub(crate) rng: Rng,
     audit_at: Instant,
     index: Index,
@@ -114,6 +120,8 @@ impl Balancer {
             edits: Edits::new(),
             stopwatch: Stopwatch::default(),
             is_draining: false,
+            watches: Vec::new(),
+            probe_key: key.derive(b"balance probe"),
             rng,
             audit_at: Instant::ZERO,
             index: Index::new(),
@@ -152,6 +160,17 @@ impl Balancer {
                 }
             }
             self.order.push(number);
+        }
+        for (at, line) in self.lines.all.iter().enumerate() {
+            let settings = Arc::clone(line.pool.settings());
+            match self.watches.get_mut(at) {
+                Some(watch) => watch.reconfigure(now, settings),
+                None if self.shard == 0 => {
+                    let key = HashKey::from_rng(&mut self.rng);
+                    self.watches.push(Watch::new(now, settings, Arc::clone(line.pool.board()), key));
+                }
+                None => {}
+            }
         }
         let is_rest = |&pool: &u16| self.lines.get(pool).is_some_and(|line| line.config.hosts.is_empty());
         self.rest = self.order.iter().copied().find(is_rest);
@@ -219,6 +238,15 @@ impl Balancer {
         while let Some(copy) = self.copies.pop_due(now) {
             self.first_request_timed_out(now, copy, out);
         }
+        for (pool, watch) in (0_u16..).zip(&mut self.watches) {
+            watch.handle_timeout(now);
+            while let Some(probe) = watch.poll_probe() {
+                if let Some(listener) = self.listeners.get(probe.hop.listener) {
+                    let from = advertised(listener);
+                    out.write(probe.hop, |out| write_probe(&self.probe_key, pool, from, &probe, out));
+                }
+            }
+        }
         if now >= self.audit_at {
             self.audit_at = now + AUDIT_EVERY;
             let lines = &self.lines;
@@ -232,7 +260,27 @@ impl Balancer {
         if self.calls.is_removing() {
             return Some(self.lines.now);
         }
-        [self.calls.poll_timeout(), self.copies.poll_timeout()].into_iter().flatten().min()
+        let watches = self.watches.iter().map(Watch::poll_timeout);
+        watches.chain([self.calls.poll_timeout(), self.copies.poll_timeout()]).flatten().min()
+    }
+
+    /// An answer to a probe, which another shard may have received.
+    pub fn probed(&mut self, now: Instant, answer: &ProbeAnswer) {
+        if let Some(watch) = self.watches.get_mut(usize::from(answer.pool)) {
+            let outcome = ProbeOutcome::Answered(answer.status, answer.retry_after);
+            watch.handle_outcome(now, answer.slot, answer.number, outcome);
+        }
+    }
+
+    /// Whether a response answers one of our probes.
+    pub(crate) fn take_probe_answer(&mut self, now: Instant, response: &Message<'_>) -> bool {
+        let Some(answer) = read_probe_answer(&self.probe_key, response) else { return false };
+        if self.watches.is_empty() {
+            self.events.push_back(Event::Probed(answer));
+        } else {
+            self.probed(now, &answer);
+        }
+        true
     }
 
     /// The next question for the node.
@@ -303,4 +351,10 @@ impl core::fmt::Debug for Balancer {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Balancer({:?})", self.calls)
     }
+}
+
+/// The address that a listener goes by: as others are told, where that is an address.
+fn advertised(listener: &Listener) -> core::net::SocketAddr {
+    let told = core::str::from_utf8(listener.sent_by()).ok().and_then(|text| text.parse().ok());
+    told.unwrap_or(listener.address)
 }

@@ -58,3 +58,6 @@ pub use route::Routed;
 pub use settings::{HealthSettings, Letters, MethodWeights, Mistake, PolicySettings, PoolSettings};
 pub use user::user_of;
 pub use watch::{Probe, ProbeOutcome, Watch};
+
+#[cfg(test)]
+mod tests;

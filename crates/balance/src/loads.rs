@@ -173,7 +173,8 @@ fn join(a: Node, b: Node) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use proptest::prelude::{Strategy, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use tandem_base::Rng;
 
     #[derive(Clone, Debug)]
     enum Step {

@@ -13,7 +13,7 @@ impl Balancer {
     /// Takes a response. `false`: its branch is none of ours, and it is somebody else's.
     pub fn handle_response(&mut self, now: Instant, response: &Message<'_>, out: &mut Outbox) -> bool {
         if !response.via().branch.is_some_and(Signer::is_branch) {
-            return false;
+            return self.take_probe_answer(now, response);
         }
         self.lines.now = now;
         if response.values(HeaderName::Via).nth(1).is_none() {

@@ -5,8 +5,6 @@
 //! all others, or to all others. The result depends on names alone, not on order or history, so that balancers agree
 //! without talking; that is why it looks at every item (about a nanosecond each) instead of keeping a tree.
 
-use super::spread::mix;
-
 /// Items of one weight: among these the largest number is the earliest time, so that one logarithm serves all.
 #[derive(Clone, Debug)]
 struct Class<T> {
@@ -19,6 +17,14 @@ struct Class<T> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Race<T> {
     classes: Vec<Class<T>>,
+}
+
+/// An item's number for a key, both being good hashes already: one wide multiplication, folded.
+fn draw(key: u64, name: u64) -> u64 {
+    let wide = u128::from(key ^ name) * u128::from(name.rotate_left(32) | 1);
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves are what is asked for")]
+    let (low, high) = (wide as u64, (wide >> 64) as u64);
+    low ^ high
 }
 
 impl<T: Copy> Race<T> {
@@ -52,7 +58,7 @@ impl<T: Copy> Race<T> {
         for class in &self.classes {
             let mut largest = None;
             for (&name, &item) in class.names.iter().zip(&class.items) {
-                let number = mix(key ^ name);
+                let number = draw(key, name);
                 if largest.is_none_or(|(most, _)| number > most) && admit(item) {
                     largest = Some((number, item));
                 }

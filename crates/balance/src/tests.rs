@@ -1,0 +1,8 @@
+//! The machine, message by message.
+
+mod affinity;
+mod any_order;
+mod bench;
+mod failover;
+mod paths;
+mod refusals;

@@ -1,0 +1,65 @@
+//! Ways out of the path (CHECKLIST L11, L15).
+
+use tandem_sip::HeaderName;
+
+use super::bench::*;
+use crate::calls::{Ending, State};
+use crate::{Config, Path};
+
+fn bench(path: Path) -> Bench {
+    let mut config = Config::new(vec![pool_config("media", "round-robin", 4)]);
+    config.pools[0].path = path;
+    Bench::of(config)
+}
+
+#[test]
+fn record_route_leaves_later_messages_to_the_destination_and_the_load_with_them() {
+    let mut bench = bench(Path::RecordRoute);
+    let invite = bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", ""));
+    assert_eq!(invite.values(HeaderName::RecordRoute), Vec::<String>::new());
+    assert_eq!(invite.values(HeaderName::Via).len(), 2);
+    bench.pass(&invite.to, &invite.answer(200, ""));
+    assert_eq!(bench.balancer.whereabouts(b"c1").unwrap().2.state(), State::Away);
+    assert!(bench.booked().iter().all(|&booked| booked == (0, 0)));
+    assert_eq!(bench.balancer.calls().endings()[Ending::Away as usize], 1);
+    // What comes by us nevertheless still finds its destination.
+    assert_eq!(bench.pass(CALLER, &request("ACK", "c1", 1, "ack", "in-dialog")).to, invite.to);
+}
+
+#[test]
+fn redirect_sends_the_caller_itself_and_says_the_same_again_to_a_repetition() {
+    let mut bench = bench(Path::Redirect);
+    let text = request("INVITE", "c1", 1, "inv", "");
+    let answer = bench.pass(CALLER, &text);
+    assert!(answer.start().starts_with("SIP/2.0 302") && answer.to == CALLER);
+    let contact = answer.values(HeaderName::Contact).remove(0);
+    assert!(contact.starts_with("<sip:bob@203.0.113."), "{contact}");
+    assert_eq!(bench.pass(CALLER, &text), answer);
+    assert!(bench.receive(CALLER, &request("ACK", "c1", 1, "inv", "in-dialog")).is_empty());
+    let other = bench.pass(CALLER, &request("INVITE", "c2", 1, "inv2", ""));
+    assert_ne!(other.values(HeaderName::Contact)[0], contact);
+}
+
+/// Our own address stands for the pool: the destination is told its own.
+#[test]
+fn a_request_uri_that_names_us_names_the_destination_behind_us() {
+    let mut bench = bench(Path::Via);
+    let text = request("INVITE", "c1", 1, "inv", "")
+        .replace("sip:bob@example.com SIP", &format!("sip:bob@{US};user=phone SIP"));
+    let invite = bench.pass(CALLER, &text);
+    assert_eq!(invite.start(), format!("INVITE sip:bob@{};user=phone SIP/2.0", invite.to));
+}
+
+#[test]
+fn requests_go_to_the_pool_that_has_their_host_and_the_rest_to_the_one_that_has_none() {
+    let mut config =
+        Config::new(vec![pool_config("a", "round-robin", 2), pool_config("b", "round-robin", 2)]);
+    config.pools[0].hosts = vec![(*b"example.com").into()];
+    let mut bench = Bench::of(config);
+    bench.pass(CALLER, &request("INVITE", "c1", 1, "i1", ""));
+    let text =
+        request("INVITE", "c2", 1, "i2", "").replace("sip:bob@example.com SIP", "sip:bob@example.net SIP");
+    bench.pass(CALLER, &text);
+    let pool = |bench: &Bench, call: &str| bench.balancer.whereabouts(call.as_bytes()).unwrap().0.to_owned();
+    assert_eq!((pool(&bench, "c1"), pool(&bench, "c2")), ("a".to_owned(), "b".to_owned()));
+}
