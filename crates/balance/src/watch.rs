@@ -208,7 +208,12 @@ impl Watch {
                 // The number goes on, so that no old answer is taken for a new one's.
                 *subject = Subject { id, number: subject.number, ..Subject::default() };
             }
-            let (Some(interval), Some(destination)) = (interval, destination) else { continue };
+            let Some(destination) = destination else { continue };
+            let Some(interval) = interval else {
+                // Nobody would ever find it well again; real traffic may find it ill.
+                self.board.set_health(slot, Health::Up, Reason::Operator, now);
+                continue;
+            };
             if subject.due.is_some_and(|due| self.wheel.is_scheduled(due)) {
                 continue;
             }

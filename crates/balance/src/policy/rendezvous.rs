@@ -76,7 +76,7 @@ impl Policy for Rendezvous {
                 self.bound == 0
                     || self.held.get(slot.index()).is_some_and(|held| {
                         // ceil(bound · fair share of all calls with this one), multiplied out.
-                        let most = self.bound * (group.calls + 1) * held.share;
+                        let most = self.bound.saturating_mul(group.calls + 1).saturating_mul(held.share);
                         held.calls < most.div_ceil(100 * group.shares.max(1))
                     })
             };

@@ -252,6 +252,17 @@ fn a_destination_that_took_anothers_place_is_not_judged_by_its_answers() {
     assert_eq!(bench.state(A).0, State::Down);
 }
 
+#[test]
+fn a_destination_that_is_down_when_probes_are_switched_off_is_tried_again() {
+    let health = HealthSettings { interval: Some(1000 * MS), ..HealthSettings::default() };
+    let mut bench = Bench::new(health.clone(), &["a", "b"]);
+    bench.run(5000 * MS, |slot| OK.filter(|_| slot == B));
+    assert_eq!(bench.state(A).0, State::Down);
+    let unprobed = Arc::new(settings(HealthSettings { interval: None, ..health }, &["a", "b"]));
+    bench.watch.reconfigure(bench.now, unprobed);
+    assert_eq!(bench.state(A), (State::Active, Reason::Operator));
+}
+
 /// What another shard learned or was told counts here at the next pick, and its calls count after a millisecond.
 #[test]
 fn a_shard_sees_what_another_found_out_and_what_it_carries() {
