@@ -134,4 +134,51 @@ mod tests {
         nonces.dedup();
         assert_eq!(nonces.len(), 10_000);
     }
+
+    /// THREATS 9: nonces of one millisecond, as somebody who collects them sees them. Each bit behind the time is a fair
+    /// coin, tells nothing of the bit beside it, of the same bit in the next nonce, nor of another realm's; bounds are
+    /// five standard deviations, and the seed is fixed.
+    #[test]
+    fn nonces_in_a_row_look_like_coin_tosses() {
+        const COUNT: usize = 20_000;
+        const BITS: usize = 8 * (LEN - 5);
+        let mut rng = Rng::from_seed(3);
+        let key = HashKey::from_rng(&mut rng);
+        let mut bits = |realm: &[u8]| -> Vec<[bool; BITS]> {
+            let mut draw = || {
+                let bytes = decode(&mint(&key, Stamp(7), realm, &mut rng)).unwrap();
+                core::array::from_fn(|bit| bytes[5 + bit / 8] >> (bit % 8) & 1 == 1)
+            };
+            (0..COUNT).map(|_| draw()).collect()
+        };
+        let (here, there) = (bits(b"a"), bits(b"b"));
+        let is_fair = |ones: usize, tosses: usize| {
+            let off = ones.abs_diff(tosses / 2);
+            off * off <= 25 * tosses / 4
+        };
+        for bit in 0..BITS {
+            let ones = here.iter().filter(|nonce| nonce[bit]).count();
+            assert!(is_fair(ones, COUNT), "bit {bit} is set {ones} times");
+            let beside = here.iter().filter(|nonce| nonce[bit] == nonce[(bit + 1) % BITS]).count();
+            assert!(is_fair(beside, COUNT), "bit {bit} is its neighbour's equal {beside} times");
+            let next = here.windows(2).filter(|pair| pair[0][bit] == pair[1][bit]).count();
+            assert!(is_fair(next, COUNT - 1), "bit {bit} stays as it was {next} times");
+            let across = here.iter().zip(&there).filter(|(one, other)| one[bit] == other[bit]).count();
+            assert!(is_fair(across, COUNT), "bit {bit} is the same for both realms {across} times");
+        }
+        let mut bytes = [[0_usize; 256]; 2];
+        for nonce in &here {
+            for (half, counts) in bytes.iter_mut().enumerate() {
+                let start = half * 56;
+                let byte = (0..8).fold(0, |byte, bit| byte | usize::from(nonce[start + bit]) << bit);
+                counts[byte] += 1;
+            }
+        }
+        // χ² with 255 degrees of freedom: 255 expected, 22.6 its standard deviation.
+        for counts in bytes {
+            let expected = COUNT as f64 / 256.0;
+            let chi: f64 = counts.iter().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
+            assert!((140.0..370.0).contains(&chi), "χ² is {chi}");
+        }
+    }
 }

@@ -304,6 +304,24 @@ fn a_replay_across_a_restart_is_refused() {
     assert_eq!(bench.check(&value), Some(Outcome::Stale(Staleness::Replayed)));
 }
 
+/// Nodes that share a key read each other's nonces, so that a request may be challenged by one and proved to another,
+/// but do not tell each other which counts were used: what was overheard at one node passes once at each other one,
+/// until the nonce is old.
+#[test]
+fn a_replay_at_another_node_passes_once_there_and_not_after_the_nonces_time() {
+    let (mut one, other, mut late) = (Bench::new(), Bench::new(), Bench::new());
+    let value = answer(&one.challenge(REALM, false), &ALICE);
+    assert_eq!(one.check(&value), Some(Outcome::Accepted));
+    assert_eq!(one.check(&value), Some(Outcome::Stale(Staleness::Replayed)));
+    assert_eq!(other.check(&value), Some(Outcome::Accepted));
+    assert_eq!(other.check(&value), Some(Outcome::Stale(Staleness::Replayed)));
+    late.now += ChallengerConfig::default().nonce_lifetime;
+    assert_eq!(late.check(&value), Some(Outcome::Stale(Staleness::Expired)));
+    let foreign =
+        Bench::with(ChallengerConfig { unix_ms_at_zero: UNIX_MS, ..ChallengerConfig::default() }, [8; 16]);
+    assert_eq!(foreign.check(&value), Some(Outcome::Stale(Staleness::Foreign)), "under a key of its own");
+}
+
 #[test]
 fn a_nonce_made_for_another_realm_of_ours_is_foreign() {
     let mut bench = Bench::new();

@@ -149,4 +149,82 @@ mod tests {
         table.insert(256 << 64 | 1, new);
         assert_eq!((table.get(1), table.get(1 << 64 | 1), table.len()), (Some(old), Some(new), 3));
     }
+
+    /// One step of a public 32-bit hash.
+    type Step = fn(u32, u8) -> u32;
+
+    /// 4,096 Call-IDs that a public hash, which takes one octet after the other, sees as one (A. Joux, 2004): twelve pairs
+    /// of words that lead from one state to the same next one, in every combination.
+    fn colliding(step: Step) -> Vec<Vec<u8>> {
+        const SYMBOLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.";
+        let word = |n: u32| -> [u8; 8] {
+            let scattered = u64::from(n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            core::array::from_fn(|at| SYMBOLS[usize::try_from(scattered >> (16 + 6 * at) & 63).unwrap()])
+        };
+        let (mut state, mut pairs) = (0x811c_9dc5, Vec::new());
+        while pairs.len() < 12 {
+            let walk = |n| word(n).iter().fold(state, |state, &byte| step(state, byte));
+            let pair = (0..50).find_map(|round: u32| {
+                let from = round * 200_000;
+                let mut ends: Vec<(u32, u32)> = (from..from + 200_000).map(|n| (walk(n), n)).collect();
+                ends.sort_unstable();
+                ends.windows(2).find(|two| two[0].0 == two[1].0).map(|two| [two[0].1, two[1].1])
+            });
+            let pair = pair.unwrap();
+            state = walk(pair[0]);
+            pairs.push(pair.map(word));
+        }
+        (0..1_usize << 12)
+            .map(|bits| pairs.iter().enumerate().flat_map(|(n, p)| p[bits >> n & 1]).collect())
+            .collect()
+    }
+
+    /// Entries that finding every one of `ids` compares, in all and at most for one of them.
+    fn comparisons(ids: &[Vec<u8>]) -> (usize, usize) {
+        let hash_key = HashKey::from_rng(&mut Rng::from_seed(2));
+        let (mut pool, mut table) = (Pool::new(1 << 12), KeyTable::new());
+        for id in ids {
+            let key = pool.insert(()).unwrap();
+            assert_eq!(table.insert(hash_key.hash128(&[id]), key), None);
+        }
+        let (mut sum, mut most) = (0, 0);
+        for id in ids {
+            let (low, high) = halves(hash_key.hash128(&[id]));
+            let mut compared = 0;
+            let found = table.segments[segment(high)].find(low, |item| {
+                compared += 1;
+                item.low == low && item.high == high
+            });
+            assert!(found.is_some());
+            sum += compared;
+            most = most.max(compared);
+        }
+        (sum, most)
+    }
+
+    /// THREATS 18, by operations and not by time.
+    #[test]
+    fn call_ids_that_collide_under_public_hashes_cost_no_more_than_others() {
+        let fnv_1a: Step = |state, byte| (state ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        let times_31: Step = |state, byte| state.wrapping_mul(31).wrapping_add(u32::from(byte));
+        let jenkins: Step = |state, byte| {
+            let state = state.wrapping_add(u32::from(byte));
+            let state = state.wrapping_add(state << 10);
+            state ^ (state >> 6)
+        };
+        let crc_32: Step = |state, byte| {
+            (0..8).fold(state ^ u32::from(byte), |crc, _| crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+        };
+        let plain: Vec<Vec<u8>> =
+            (0..1 << 12).map(|n| format!("call-{n}@example.com").into_bytes()).collect();
+        let (usual, _) = comparisons(&plain);
+        for step in [fnv_1a, times_31, jenkins, crc_32] {
+            let ids = colliding(step);
+            let hash = |id: &[u8]| id.iter().fold(0x811c_9dc5, |state, &byte| step(state, byte));
+            assert!(ids.iter().all(|id| hash(id) == hash(&ids[0])), "they collide");
+            let (sum, most) = comparisons(&ids);
+            assert!(sum <= usual + usual / 20, "{sum} comparisons, {usual} for others");
+            assert!(most <= 8, "{most} comparisons for one Call-ID");
+        }
+    }
 }

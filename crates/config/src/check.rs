@@ -246,6 +246,31 @@ fn durations(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
     order("transaction", ("t1", t.t1), ("t2", t.t2));
     order("registrar", ("expires_min", r.expires_min), ("expires_default", r.expires_default));
     order("registrar", ("expires_default", r.expires_default), ("expires_max", r.expires_max));
+    timer_c(raw, config, findings);
+}
+
+/// Timer C is for phones that ring; one that says nothing at all is given up after 64·T1 (timer B), and not sooner.
+fn timer_c(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    let (timer_c, silence) = (config.proxy.timer_c, 64 * config.transaction.t1);
+    if timer_c > silence {
+        return;
+    }
+    let what = format!(
+        "timer_c (\"{}\") ends before 64 times t1 (\"{}\"), when a silent peer is given up",
+        show_duration(timer_c),
+        show_duration(silence)
+    );
+    let t1_max = u64::try_from(timer_c.as_millis().saturating_sub(1) / 64).unwrap_or(u64::MAX);
+    let (section, key, remedy) = match raw.get("proxy", "timer_c") {
+        Some(_) => {
+            ("proxy", "timer_c", format!("write more than \"{}\", or lower t1", show_duration(silence)))
+        }
+        None => {
+            let most = show_duration(Duration::from_millis(t1_max));
+            ("transaction", "t1", format!("write at most \"{most}\", or raise timer_c"))
+        }
+    };
+    findings.mistake(at(raw, section, key), &format!("{section}.{key}"), what, remedy);
 }
 
 fn secrets(raw: &RawConfig, _config: &Config, findings: &mut Findings<'_>) {

@@ -265,7 +265,7 @@ section! {
             "How long a shard lets datagrams gather before it reads on, where that pays. 0us: it reads each as it comes.",
             "Half the processor time of sparse traffic goes into waking up; half a millisecond is heard by nobody.";
         server: String = "Tandem", Kind::Text { max: 64 }, Live,
-            "The Server header field of our own answers. Empty: no such field.",
+            "The Server header field of the 200s of this node itself, to REGISTER and OPTIONS. Empty: no such field.",
             "Says what answered, without a version that would tell an attacker which holes to try.";
     }
 }
@@ -288,6 +288,9 @@ section! {
         timer_c: Duration = "190s", secs(181, 3_600), Live,
             "How long an INVITE may ring without any sign of progress (timer C, RFC 3261 §16.6 step 11).",
             "RFC 3261 demands more than three minutes.";
+        dialog_lifetime: Duration = "24h", secs(3_600, 31_536_000), Live,
+            "How long the signed Record-Route of a call vouches for it, to the hour; then its requests are challenged like others.",
+            "Longer than calls are. What is up for longer goes on: phones answer the challenge, trunks are `trusted`.";
         max_forwards: u8 = 70, count(1, 255), Live,
             "The Max-Forwards given to a request that came without (RFC 3261 §16.6 step 3).",
             "RFC 3261 recommends 70.";

@@ -2,14 +2,15 @@
 
 use core::time::Duration;
 
+use tandem_auth::source_prefix;
 use tandem_base::Instant;
 use tandem_proxy::Rejection;
 use tandem_sip::{Hop, Message, Outbox, ParseError, Reply, write_number};
 use tandem_transaction::{Layer, ServerId, response_hop};
 
-use crate::Node;
 use crate::config::RETRY_AFTER;
 use crate::request::Request;
+use crate::{Challenge, Node};
 
 /// What to do when the store has answered.
 #[derive(Debug)]
@@ -82,8 +83,41 @@ impl Node {
     }
 
     fn send_stateless(&mut self, hop: Hop, message: &Message<'_>, reply: &Reply<'_>, out: &mut Outbox) {
-        self.counters.count_answer(reply.status);
-        out.write(response_hop(hop, message.via()), |out| reply.write(message, out));
+        let to = response_hop(hop, message.via());
+        if hop.transport.is_reliable()
+            || self.config.auth.challenge == Challenge::Never
+            || self.is_trusted(hop)
+        {
+            self.counters.count_answer(reply.status);
+            out.write(to, |out| reply.write(message, out));
+        } else {
+            self.answer_stranger(hop, message, *reply, |answer| out.send(to, answer));
+        }
+    }
+
+    /// Answers whoever may have feigned its source address: no longer than it has paid for.
+    fn answer_stranger(
+        &mut self,
+        hop: Hop,
+        message: &Message<'_>,
+        mut reply: Reply<'_>,
+        send: impl FnOnce(&[u8]),
+    ) {
+        let (source, asked) = (source_prefix(hop.peer.ip()), message.bytes().len());
+        let mut answer = Vec::with_capacity(2 * asked);
+        reply.write(message, &mut answer);
+        if reply.status == 200 && answer.len() > asked {
+            // What a 200 of ours to a stranger says besides is welcome and may be left out.
+            answer.clear();
+            reply.headers = b"";
+            reply.write(message, &mut answer);
+        }
+        if self.debts.pay(&source, asked, answer.len()) {
+            self.counters.count_answer(reply.status);
+            send(&answer);
+        } else {
+            self.counters.answers_withheld += 1;
+        }
     }
 
     pub(crate) fn answer_defect(
@@ -138,13 +172,9 @@ impl Node {
         if self.is_draining {
             return Err(Rejection::because(503, "Draining"));
         }
-        self.answer(
-            request.hop,
-            request.message,
-            200,
-            b"Allow: OPTIONS, REGISTER\r\nSupported: path\r\n",
-            out,
-        );
+        let mut headers = b"Allow: OPTIONS, REGISTER\r\nSupported: path\r\n".to_vec();
+        write_server(&self.config.server, &mut headers);
+        self.answer(request.hop, request.message, 200, &headers, out);
         Ok(())
     }
 
@@ -181,6 +211,15 @@ impl Node {
     pub(crate) fn write_retry_after(&mut self, out: &mut Vec<u8>) {
         let base = RETRY_AFTER.as_secs();
         write_retry_after(base + self.rng.below(base + 1), out);
+    }
+}
+
+/// The Server line of a 200 (RFC 3261 §20.35); refusals, which strangers get too, are kept short.
+pub(crate) fn write_server(name: &[u8], out: &mut Vec<u8>) {
+    if !name.is_empty() {
+        out.extend_from_slice(b"Server: ");
+        out.extend_from_slice(name);
+        out.extend_from_slice(b"\r\n");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tandem_auth::{Credentials, Outcome, Party, Verdict, source_prefix};
 use tandem_proxy::{Dialog, Rejection, Routed};
-use tandem_sip::{HeaderName, Method, Outbox, Span};
+use tandem_sip::{HeaderName, Hop, Method, Outbox, Span};
 
 use crate::request::Request;
 use crate::{Challenge, Node};
@@ -37,12 +37,19 @@ impl Node {
         routed: &Routed<'_>,
         out: &mut Outbox,
     ) -> Result<Standing, Rejection> {
-        let is_trusted = self.is_trusted(request);
+        let is_trusted = self.is_trusted(request.hop);
         match routed.dialog {
             Dialog::Ours => return Ok(Standing::InDialog),
             Dialog::Forged if !is_trusted => {
                 self.counters.cookies_forged += 1;
                 return Err(Rejection::because(403, "Forged Route"));
+            }
+            Dialog::Expired => {
+                self.counters.cookies_expired += 1;
+                // The ACK of a re-INVITE that was let through can't be challenged, and nobody answers one.
+                if request.message.method() == Method::Ack {
+                    return Ok(Standing::InDialog);
+                }
             }
             Dialog::Forged | Dialog::Preloaded | Dialog::None => {}
         }
@@ -65,9 +72,9 @@ impl Node {
     }
 
     /// Whether the source needs no credentials.
-    pub(crate) fn is_trusted(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn is_trusted(&self, hop: Hop) -> bool {
         self.config.auth.challenge == Challenge::Outside
-            && self.config.auth.trusted.iter().any(|net| net.contains(request.hop.peer.ip()))
+            && self.config.auth.trusted.iter().any(|net| net.contains(hop.peer.ip()))
     }
 
     /// Checks the credentials of a request that acts for the address-of-record in `self.aor` (empty: none of ours).
@@ -124,6 +131,7 @@ impl Node {
             match outcome {
                 Outcome::Accepted => {
                     self.counters.auth_accepted += 1;
+                    self.debts.prove(&source);
                     if !self.is_own(&credentials) {
                         self.counters.auth_foreign += 1;
                         return Err(Rejection::because(403, "Not Your Address"));

@@ -31,7 +31,7 @@ pub struct Config {
     pub durability: Durability,
     /// Registrations on their way to the store at a time; beyond, 503.
     pub persist_in_flight_max: u32,
-    /// The Server header field of our own answers; empty for none.
+    /// The Server header field of a 200 of our own; empty for none.
     pub server: Vec<u8>,
 }
 

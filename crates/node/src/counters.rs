@@ -53,6 +53,10 @@ pub struct Counters {
     pub auth_foreign: u64,
     /// Routes with a cookie that we did not write for that call.
     pub cookies_forged: u64,
+    /// Requests of calls that are up for longer than our Record-Route vouches for them.
+    pub cookies_expired: u64,
+    /// Answers of ours that a source without credentials had not paid for by what it sent.
+    pub answers_withheld: u64,
 }
 
 const METHODS: usize = Method::KNOWN.len() + 1;
@@ -117,6 +121,8 @@ pub(crate) fn report(node: &Node, each: &mut Each<'_>) {
         ("store_failed", counters.store_failed),
         ("contexts_full", node.proxy.counters().contexts_full),
         ("cookie_forged", counters.cookies_forged),
+        ("cookie_expired", counters.cookies_expired),
+        ("reflection", counters.answers_withheld),
         ("loop", node.proxy.counters().loops),
     ] {
         each("tandem_sip_refused_total", &[("reason", reason)], count);

@@ -14,8 +14,10 @@ mod authorise;
 mod config;
 mod counters;
 mod domains;
+mod local;
 mod location;
 mod receive;
+mod reflection;
 mod request;
 mod shared;
 
@@ -30,10 +32,13 @@ use tandem_transaction::Layer;
 pub use config::{Auth, Challenge, Config, Durability, Mode, Network};
 pub use counters::{Counters, Each};
 pub use domains::Domains;
+pub use reflection::STRANGER_CREDIT;
 pub use shared::Shared;
 pub use tandem_proxy::{Listener, Listeners};
 
 use answer::Pending;
+use local::Local;
+use reflection::Debts;
 
 /// What a node asks of the control thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,9 +107,11 @@ pub struct Node {
     index: Index,
     targets: TargetSet,
     guesses: tandem_auth::Guesses,
+    debts: Debts,
     /// Where header field lines and addresses-of-record are put together.
     scratch: Vec<u8>,
     aor: Vec<u8>,
+    local: Arc<Local>,
 }
 
 impl Node {
@@ -112,11 +119,15 @@ impl Node {
     #[must_use]
     pub fn new(config: Arc<Config>, shared: Arc<Shared>, key: &HashKey, seed: u64) -> Self {
         let mut rng = Rng::from_seed(seed);
-        let local = HashKey::from_rng(&mut rng);
-        let layer = Layer::new(config.transaction, local, rng.fork());
-        let proxy = Proxy::new(config.proxy.clone(), proxy_listeners(&config), *key, rng.fork());
+        let secret = HashKey::from_rng(&mut rng);
+        let layer = Layer::new(config.transaction, secret, rng.fork());
+        let unix_ms_at_zero = shared.challenger.unix_ms(Instant::ZERO);
+        let listeners = proxy_listeners(&config);
+        let mut proxy = Proxy::new(config.proxy.clone(), listeners, *key, rng.fork(), unix_ms_at_zero);
+        let local = Arc::new(Local { config: Arc::clone(&config), shared: Arc::clone(&shared) });
+        proxy.set_locator(Arc::<Local>::clone(&local));
         let pending = Pool::new(config.persist_in_flight_max);
-        let guesses = tandem_auth::Guesses::new(&local, config.auth.guesses);
+        let guesses = tandem_auth::Guesses::new(&secret, config.auth.guesses);
         Self {
             key: key.derive(b"node"),
             rng,
@@ -129,8 +140,10 @@ impl Node {
             index: Index::new(),
             targets: TargetSet::new(),
             guesses,
+            debts: Debts::new(&secret),
             scratch: Vec::new(),
             aor: Vec::new(),
+            local,
             config,
             shared,
         }
@@ -176,6 +189,8 @@ impl Node {
             Command::Reconfigure(config) => {
                 self.proxy.reconfigure(config.proxy.clone(), proxy_listeners(config));
                 self.config = Arc::clone(config);
+                self.local = Arc::new(Local { config: Arc::clone(config), shared: Arc::clone(&self.shared) });
+                self.proxy.set_locator(Arc::<Local>::clone(&self.local));
             }
             Command::Drain(drain) => self.is_draining = *drain,
         }

@@ -7,7 +7,7 @@ use tandem_proxy::Rejection;
 use tandem_registrar::Register;
 use tandem_sip::{HeaderName, Hop, Message, NameAddr, Outbox, Uri, host_ip};
 
-use crate::answer::{Pending, Said};
+use crate::answer::{Pending, Said, write_server};
 use crate::authorise::Standing;
 use crate::request::Request;
 use crate::{Challenge, Durability, Event, Node};
@@ -37,7 +37,7 @@ impl Node {
             return Err(Rejection::status(404));
         }
         let mut proved = false;
-        if self.config.auth.challenge != Challenge::Never && !self.is_trusted(request) {
+        if self.config.auth.challenge != Challenge::Never && !self.is_trusted(request.hop) {
             if self.check_credentials(request, Party::Uas, out)? == Standing::Challenged {
                 return Ok(());
             }
@@ -66,6 +66,7 @@ impl Node {
         let said = match done {
             Ok(registered) => {
                 self.counters.registered += 1;
+                write_server(&config.server, &mut headers);
                 Said { status: 200, reason: None, headers: &headers, changed: registered.changed }
             }
             Err(refusal) => {

@@ -1,12 +1,13 @@
 //! Whose request is it: ours to answer, the registrar's, or to be forwarded, and to where (RFC 3261 §16.3 to §16.6).
 
 use tandem_base::Instant;
-use tandem_proxy::{Dialog, Forwarding, Rejection, Routed, Turn, redirect_headers};
+use tandem_proxy::{Forwarding, Locate, Rejection, Routed, Turn, Wanted, redirect_headers};
 use tandem_sip::{HeaderName, Hop, Message, Method, Outbox, Scheme, Uri};
 use tandem_transaction::ServerKey;
 
 use crate::answer::Said;
 use crate::authorise::Standing;
+use crate::local::is_sips;
 use crate::{Mode, Node};
 
 /// A request and what every step needs to know of it.
@@ -70,7 +71,7 @@ impl Node {
         if checked.is_err_and(|rejection| !matches!(rejection.status, 420 | 440 | 482 | 483)) {
             return checked;
         }
-        let routed = self.proxy.route(message);
+        let routed = self.proxy.route(request.now, message);
         let uri = Uri::parse(routed.request_uri).ok_or(Rejection::because(400, "Malformed Route"))?;
         let is_local = self.config.domains.of(&uri, &self.config.listeners).is_some();
         if is_local && routed.next_route.is_none() && message.method() == Method::Register {
@@ -86,7 +87,7 @@ impl Node {
         if standing == Standing::Challenged {
             return Ok(());
         }
-        if self.is_draining && !matches!(routed.dialog, Dialog::Ours) && !request.is_mute() {
+        if self.is_draining && !routed.dialog.is_up() && !request.is_mute() {
             return Err(Rejection::because(503, "Draining"));
         }
         if is_ours {
@@ -127,14 +128,22 @@ impl Node {
         let is_secure = matches!(uri.scheme, Scheme::Sips);
         self.shared.locations.lookup(&self.aor, request.now, |binding| {
             // What was asked for under sips goes nowhere in the clear (§26.2.2).
-            let is_sips = binding.contact.get(..5).is_some_and(|s| s.eq_ignore_ascii_case(b"sips:"));
-            if is_sips || !is_secure {
+            if is_sips(binding.contact) || !is_secure {
                 targets.add(binding.contact, binding.path, binding.received, binding.q, listeners, listener);
             }
         });
+        let mut is_circle = false;
+        if self.targets.targets().iter().any(|target| self.local.leads_to_us(&self.targets, target)) {
+            self.targets.clear();
+            let wanted = Wanted { uri, q: None, is_secure, listener };
+            is_circle = self.local.locate(request.now, wanted, &mut self.targets);
+        }
         if !self.targets.is_empty() {
             self.targets.sort();
             return Ok(());
+        }
+        if is_circle {
+            return Err(Rejection::status(482));
         }
         self.counters.not_found += 1;
         let is_user = self.shared.users.get(&self.aor).is_some();
@@ -149,7 +158,7 @@ impl Node {
         out: &mut Outbox,
     ) -> Result<(), Rejection> {
         let Request { now, hop, message, key } = *request;
-        let in_dialog = routed.dialog == Dialog::Ours;
+        let in_dialog = routed.dialog.is_up();
         if self.config.mode == Mode::Redirect && !in_dialog && !request.is_mute() {
             // A redirect to the very URI that was asked for would lead in a circle (§8.3).
             let is_other = |target| self.targets.uri(target) != message.request_uri();
@@ -196,7 +205,9 @@ impl Node {
             }
             return Ok(());
         };
-        if !wants_state {
+        // A call must be able to end however many are up: what belongs to one needs no state to get through (§16.11).
+        let is_full = || self.layer.servers_full() || self.layer.clients_full() || self.proxy.is_full();
+        if !wants_state || in_dialog && is_full() {
             let mut turn = Turn { now, layer: &mut self.layer, out };
             if self.proxy.forward_stateless(&mut turn, &forwarding, &self.targets) {
                 return Ok(());

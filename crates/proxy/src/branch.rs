@@ -109,11 +109,6 @@ pub(crate) fn check_stateful(
     read_way_back(key, branch.get(start..)?, below)
 }
 
-/// The authenticator that our Record-Route URI carries for one call.
-pub(crate) fn cookie(key: &HashKey, call_id: &[u8]) -> [u8; 16] {
-    hex64(key.mac64(&[b"rr", call_id]))
-}
-
 /// Sixteen hexadecimal digits.
 pub(crate) fn hex64(value: u64) -> [u8; 16] {
     let mut digits = [b'0'; 16];

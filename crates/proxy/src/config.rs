@@ -23,6 +23,9 @@ pub struct Config {
     pub recurse_redirects: bool,
     /// Timer C: how long an INVITE may ring without a word, above three minutes (§16.6 step 11).
     pub timer_c: Duration,
+    /// How long the cookie in our Record-Route vouches for a dialog, to the hour: its requests are challenged like any
+    /// other afterwards.
+    pub dialog_lifetime: Duration,
     /// Max-Forwards of a request that has none (§16.6 step 3).
     pub max_forwards: u8,
     /// Max-Breadth of a request that has none, and the cap on what one brings (RFC 5393 §5.3.3).
@@ -40,6 +43,7 @@ impl Default for Config {
             record_route: true,
             recurse_redirects: false,
             timer_c: Duration::from_secs(185),
+            dialog_lifetime: Duration::from_secs(24 * 3600),
             max_forwards: 70,
             max_breadth: 60,
             branches_max: 64,

@@ -1,7 +1,7 @@
 //! The response context (RFC 3261 §16.7): one forwarded request, its branches, and what they answered.
 
 use smallvec::SmallVec;
-use tandem_base::{Key, TimerId};
+use tandem_base::{Instant, Key, TimerId};
 use tandem_sip::{
     HeaderName, Hop, Index, Limits, Message, Method, NameAddr, Reply, Scheme, Span, Uri, write_number,
 };
@@ -9,6 +9,7 @@ use tandem_transaction::{ClientId, Event as LayerEvent, ServerId};
 
 use crate::best::Best;
 use crate::forward::{self, Forwarding, Leg, Rules};
+use crate::locate::Wanted;
 use crate::targets::{NextHop, TargetSet, hop_to};
 use crate::{Event, Fork, Proxy, Rejection, Turn, branch};
 
@@ -235,6 +236,7 @@ impl Proxy {
             listeners: &self.listeners,
             record_route: self.config.record_route,
             max_forwards: self.config.max_forwards,
+            hour: self.hour(turn.now),
         };
         let edits = &mut self.edits;
         let opened = turn.layer.open_client(turn.now, method, hop, key.to_bits(), turn.out, |out, prefix| {
@@ -300,14 +302,19 @@ impl Proxy {
         }
         let Some(leg) = context.branches.get_mut(branch) else { return false };
         let (Some(hop), target) = (leg.alternates.pop(), usize::from(leg.target)) else { return false };
-        self.with_request(key, |this, forwarding, set| {
+        self.with_request(turn.now, key, |this, forwarding, set| {
             this.send_branch(turn, key, branch, forwarding, set, target, hop);
         });
         true
     }
 
     /// Reads the context's request again, for what happens seldom: a further target, an answer of our own.
-    fn with_request(&mut self, key: Key, act: impl FnOnce(&mut Self, &Forwarding<'_>, &TargetSet)) {
+    fn with_request(
+        &mut self,
+        now: Instant,
+        key: Key,
+        act: impl FnOnce(&mut Self, &Forwarding<'_>, &TargetSet),
+    ) {
         let Some(context) = self.contexts.get_mut(key) else { return };
         let bytes = core::mem::take(&mut context.request);
         let (hop, checked_credentials) = (context.hop, context.checked_credentials);
@@ -315,7 +322,7 @@ impl Proxy {
         let mut index = Index::new();
         // It was within the limits when it came.
         if let Ok(request) = Message::parse(&bytes, &mut index, &Limits::unbounded()) {
-            let routed = self.route(&request);
+            let routed = self.route(now, &request);
             let forwarding = Forwarding { request, hop, routed, checked_credentials, breadth: None };
             act(self, &forwarding, &set);
         }
@@ -406,7 +413,7 @@ impl Proxy {
                     self.conclude(turn, key);
                     return;
                 }
-                if (300..400).contains(&status) && self.recurse(key, response) {
+                if (300..400).contains(&status) && self.recurse(turn.now, key, response) {
                     self.conclude(turn, key);
                     return;
                 }
@@ -437,7 +444,7 @@ impl Proxy {
     }
 
     /// §16.7 step 4: the contacts of a 3xx become targets. Whether all of them did.
-    fn recurse(&mut self, key: Key, response: &Message<'_>) -> bool {
+    fn recurse(&mut self, now: Instant, key: Key, response: &Message<'_>) -> bool {
         if !self.config.recurse_redirects {
             return false;
         }
@@ -449,12 +456,19 @@ impl Proxy {
         let is_secure = context.is_secure;
         let (mut all, before) = (true, set.len());
         for value in response.values(HeaderName::Contact) {
-            let contact = NameAddr::parse(value.bytes);
-            match contact.filter(|c| {
-                c.uri().is_some_and(|uri| uri.is_sip() && (!is_secure || uri.scheme == Scheme::Sips))
-            }) {
-                Some(contact) => set.add(contact.uri_bytes, b"", None, 1000, &self.listeners, listener),
-                None => all = false,
+            let contact = NameAddr::parse(value.bytes).and_then(|contact| Some((contact, contact.uri()?)));
+            let Some((contact, uri)) =
+                contact.filter(|(_, uri)| uri.is_sip() && (!is_secure || uri.scheme == Scheme::Sips))
+            else {
+                all = false;
+                continue;
+            };
+            match self.locator.0.as_ref().filter(|locator| locator.is_ours(&uri)) {
+                Some(locator) => {
+                    let is_secure = uri.scheme == Scheme::Sips;
+                    locator.locate(now, Wanted { uri: &uri, q: Some(1000), is_secure, listener }, set);
+                }
+                None => set.add(contact.uri_bytes, b"", None, 1000, &self.listeners, listener),
             }
         }
         all && set.len() > before
@@ -473,7 +487,9 @@ impl Proxy {
             }
             let more = context.set.as_ref().is_some_and(|set| context.next_target < set.len());
             if more && !context.is_cancelled && !context.best.is_decisive() {
-                self.with_request(key, |this, forwarding, set| this.start_group(turn, key, forwarding, set));
+                self.with_request(turn.now, key, |this, forwarding, set| {
+                    this.start_group(turn, key, forwarding, set);
+                });
                 continue;
             }
             self.send_best(turn, key);

@@ -3,7 +3,7 @@
 use tandem_base::HashKey;
 use tandem_sip::{Edits, HeaderName, Hop, Message, Span, Uri, write_number, write_via_received};
 
-use crate::{Listeners, Routed, TargetSet, branch, targets::Target};
+use crate::{Listeners, Routed, TargetSet, branch, cookie, cookie::Hour, targets::Target};
 
 /// A request on its way through: as received, from where, and what §16.4 made of it.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) listeners: &'a Listeners,
     pub(crate) record_route: bool,
     pub(crate) max_forwards: u8,
+    pub(crate) hour: Hour,
 }
 
 /// Where one copy of a request goes.
@@ -85,7 +86,7 @@ pub(crate) fn write_request(
         write_branch(out, loop_hash);
         out.extend_from_slice(b"\r\n");
         if rules.record_route && starts_dialog(request) {
-            let cookie = branch::cookie(rules.key, request.call_id());
+            let cookie = cookie::write(rules.key, rules.hour, request);
             // Two values where the two sides differ, so that each side sees an address it can reach (RFC 5658 §3).
             let both = [hop.listener, from.listener];
             let count = if hop.listener == from.listener { 1 } else { 2 };

@@ -3,7 +3,7 @@
 //! | step | file |
 //! |---|---|
 //! | §16.3 validate the request, RFC 5393 loops and breadth | `validate` |
-//! | §16.4 route information, and whose Record-Route it is | `route` |
+//! | §16.4 route information, and whose Record-Route it is | `route`, `cookie` |
 //! | §16.5 the target set (the caller looks the targets up) | `targets` |
 //! | §16.6 forward: the received octets with a few edits | `forward` |
 //! | §16.7 the response context: forks, best response, CANCEL, timer C | `context`, `respond`, `best` |
@@ -18,8 +18,10 @@ mod best;
 mod branch;
 mod config;
 mod context;
+mod cookie;
 mod counters;
 mod forward;
+mod locate;
 mod redirect;
 mod respond;
 mod route;
@@ -28,6 +30,7 @@ mod targets;
 mod validate;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tandem_base::{HashKey, Instant, Key, Pool, Rng, Wheel};
 use tandem_sip::{Edits, Outbox};
@@ -36,6 +39,7 @@ use tandem_transaction::Layer;
 pub use config::{Config, Fork};
 pub use counters::Counters;
 pub use forward::Forwarding;
+pub use locate::{Locate, Wanted};
 pub use redirect::redirect_headers;
 pub use route::{Dialog, Routed};
 pub use tandem_sip::{Listener, Listeners};
@@ -43,6 +47,7 @@ pub use targets::{NextHop, Part, Target, TargetSet};
 pub use validate::Rejection;
 
 use context::ResponseContext;
+use locate::Locator;
 
 /// Host names being looked up at once, each a branch that waits.
 const LOOKUPS_MAX: u32 = 65_536;
@@ -88,12 +93,17 @@ pub struct Proxy {
     lookups: Pool<(Key, usize)>,
     events: VecDeque<Event>,
     counters: Counters,
+    /// The wall clock at [`Instant::ZERO`], in Unix milliseconds.
+    unix_ms_at_zero: u64,
+    /// Knows the users of our own domains.
+    locator: Locator,
 }
 
 impl Proxy {
-    /// A proxy on `listeners`; `key` is the cluster's secret, `rng` this shard's own.
+    /// A proxy on `listeners`; `key` is the cluster's secret, `rng` this shard's own. `unix_ms_at_zero` is the wall clock
+    /// at [`Instant::ZERO`] in Unix milliseconds, by which nodes agree on the age of a Record-Route.
     #[must_use]
-    pub fn new(config: Config, listeners: Listeners, key: HashKey, rng: Rng) -> Self {
+    pub fn new(config: Config, listeners: Listeners, key: HashKey, rng: Rng, unix_ms_at_zero: u64) -> Self {
         let contexts = Pool::new(config.contexts_max);
         Self {
             config,
@@ -106,7 +116,14 @@ impl Proxy {
             lookups: Pool::new(LOOKUPS_MAX),
             events: VecDeque::new(),
             counters: Counters::default(),
+            unix_ms_at_zero,
+            locator: Locator::default(),
         }
+    }
+
+    /// Tells who knows the users of our own domains: contacts of a 3xx that name one are looked up, not sent to.
+    pub fn set_locator(&mut self, locator: Arc<dyn Locate>) {
+        self.locator = Locator(Some(locator));
     }
 
     /// Replaces what may change while calls are up; contexts in progress go on under the new values.
@@ -143,6 +160,16 @@ impl Proxy {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.contexts.is_empty()
+    }
+
+    /// Whether a further request can't be forwarded with state.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.contexts.is_full()
+    }
+
+    fn hour(&self, now: Instant) -> cookie::Hour {
+        cookie::Hour::of_unix_ms(self.unix_ms_at_zero.saturating_add(now.as_millis()))
     }
 
     /// The next question for the node.

@@ -1,8 +1,10 @@
 //! RFC 3261 §16.4: what the Route header field says to us, and whether it is ours to believe.
 
+use tandem_base::Instant;
 use tandem_sip::{HeaderName, ListenerId, Message, NameAddr, Uri};
 
-use crate::{Proxy, branch};
+use crate::Proxy;
+use crate::cookie::{self, Worth};
 
 /// What a request's Route (or Request-URI, behind a strict router) tells about the dialog it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,8 +15,18 @@ pub enum Dialog {
     Ours,
     /// It names us, without a cookie or To tag: a preloaded route through its outbound proxy.
     Preloaded,
-    /// It names us with a cookie that is not this call's.
+    /// It carries such a cookie, and that is too old to be believed.
+    Expired,
+    /// It names us with a cookie that is not this dialog's.
     Forged,
+}
+
+impl Dialog {
+    /// Whether we wrote its cookie, lately or not: the request belongs to a dialog that exists already.
+    #[must_use]
+    pub const fn is_up(self) -> bool {
+        matches!(self, Self::Ours | Self::Expired)
+    }
 }
 
 /// A request after §16.4.
@@ -37,7 +49,7 @@ pub struct Routed<'a> {
 impl Proxy {
     /// Takes our own values off the route (§16.4).
     #[must_use]
-    pub fn route<'a>(&self, request: &Message<'a>) -> Routed<'a> {
+    pub fn route<'a>(&self, now: Instant, request: &Message<'a>) -> Routed<'a> {
         let mut routed = Routed {
             request_uri: request.request_uri(),
             own_routes: 0,
@@ -51,7 +63,7 @@ impl Proxy {
         }
         // A strict router puts the next hop, us, into the Request-URI and the target at the route's end.
         if let Some(uri) = self.own_route(request.request_uri()) {
-            routed.dialog = self.dialog(request, &uri);
+            routed.dialog = self.dialog(now, request, &uri);
             if let Some(last) =
                 request.values(HeaderName::Route).last().and_then(|v| NameAddr::parse(v.bytes))
             {
@@ -70,7 +82,7 @@ impl Proxy {
             routed.listener = self.listeners.find(uri.host, uri.port).or(routed.listener);
             // A phone may put its outbound proxy's bare address before the dialog's route.
             if matches!(routed.dialog, Dialog::None | Dialog::Preloaded) {
-                routed.dialog = self.dialog(request, &uri);
+                routed.dialog = self.dialog(now, request, &uri);
             }
         }
         routed
@@ -85,14 +97,14 @@ impl Proxy {
         self.own_host(uri).filter(|uri| uri.user.is_none() && uri.param(b"c").is_some())
     }
 
-    fn dialog(&self, request: &Message<'_>, uri: &Uri<'_>) -> Dialog {
+    fn dialog(&self, now: Instant, request: &Message<'_>, uri: &Uri<'_>) -> Dialog {
         let Some(cookie) = uri.param(b"c").and_then(|p| p.value) else { return Dialog::Preloaded };
-        if cookie != branch::cookie(&self.key, request.call_id()) {
-            return Dialog::Forged;
-        }
-        match request.to().and_then(|to| to.tag()) {
-            Some(_) => Dialog::Ours,
-            None => Dialog::Preloaded,
+        let has_tag = request.to().is_some_and(|to| to.tag().is_some());
+        match cookie::judge(&self.key, self.hour(now), self.config.dialog_lifetime, cookie, request) {
+            Worth::Forged => Dialog::Forged,
+            Worth::Good | Worth::Expired if !has_tag => Dialog::Preloaded,
+            Worth::Good => Dialog::Ours,
+            Worth::Expired => Dialog::Expired,
         }
     }
 }

@@ -23,6 +23,7 @@ impl Proxy {
             listeners: &self.listeners,
             record_route: self.config.record_route,
             max_forwards: self.config.max_forwards,
+            hour: self.hour(turn.now),
         };
         let (key, edits) = (&self.key, &mut self.edits);
         let (request, from) = (&forwarding.request, forwarding.hop);
@@ -43,9 +44,17 @@ impl Proxy {
     }
 
     /// Sends a response on to the Via below ours if our branch says that we signed that very Via; else it is a stray.
+    ///
+    /// RFC 6026 §8.3 forbids it for an INVITE that was forwarded with state, since anyone might have made the response
+    /// up. Nobody made up ours: so a call that rings while this node starts again is not lost.
     pub(crate) fn forward_response_stateless(&mut self, turn: &mut Turn<'_>, response: &Message<'_>) {
         let way_back = second_via(response).and_then(|below| {
-            let way_back = branch::check_stateless(&self.key, response.via().branch?, &below)?;
+            let branch = response.via().branch?;
+            let way_back = branch::check_stateless(&self.key, branch, &below).or_else(|| {
+                // What an earlier process of this node forwarded with state, or another that shares the key.
+                let is_lost = response.method() == Method::Invite && response.status() > 100;
+                is_lost.then(|| branch::check_stateful(&self.key, branch, &below)).flatten()
+            })?;
             Some((below.transport()?, way_back))
         });
         self.send_upstream(turn, response, way_back);

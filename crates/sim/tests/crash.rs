@@ -68,7 +68,7 @@ fn a_crash_at_any_moment_of_a_call_leaves_no_half_call() {
         let pause = millis(world.rng.below(2000));
         world.run_for(pause);
         world.restart(proxy);
-        // A caller whose 100 came from the dead process hears nothing more, and gives up.
+        // A caller whose 100 came from the dead process may hear nothing more, and gives up.
         if !world.run_until(secs(60), |world| world.status(alice, call).is_some()) {
             world.act(alice, |ua, now, out| ua.cancel(now, call, out));
         }
@@ -77,6 +77,42 @@ fn a_crash_at_any_moment_of_a_call_leaves_no_half_call() {
         let dialog = world.dialog(alice, call);
         if let Some(dialog) = dialog.filter(|_| world.ua(alice).live_dialogs().count() == 1) {
             world.hang_up(alice, dialog).unwrap();
+        }
+        world.settle();
+        world.finish();
+    });
+}
+
+/// §16.7, §17.1.1. The node dies after its 100, when the caller does not repeat the INVITE any more, and starts again:
+/// the callee's responses carry what they need to reach the caller, who gets the answer and, of a 200, the call.
+#[test]
+fn a_restart_between_the_100_and_the_answer_loses_neither() {
+    sweep(0..256, |seed| {
+        let mut world = World::new(seed);
+        let mode = [Mode::Stateful, Mode::Auto][world.rng.index(2)];
+        let proxy = world.node("p1", |config| {
+            config.mode = mode;
+            config.durability = Durability::Commit;
+            config.auth.challenge = Challenge::Always;
+        });
+        let (alice, bob) = (world.phone("alice", proxy), world.phone("bob", proxy));
+        let expected = [200, 486][world.rng.index(2)];
+        world.set(bob, |settings| settings.answer = Answer::with(expected, millis(5000)));
+        world.register_all(&[alice, bob]);
+        let call = world.call(alice, bob);
+        assert!(world.run_until(secs(4), |world| world.saw(bob, |e| matches!(e, Event::Incoming { .. }))));
+        let pause = millis(1000 + world.rng.below(2000));
+        world.run_for(pause);
+        world.crash(proxy);
+        let pause = millis(world.rng.below(1000));
+        world.run_for(pause);
+        assert_eq!(world.status(alice, call), None);
+        world.restart(proxy);
+        assert!(world.run_until(secs(40), |world| world.status(alice, call).is_some()), "no answer");
+        assert_eq!(world.status(alice, call), Some(expected));
+        if let Some(dialog) = world.dialog(alice, call) {
+            world.hang_up(alice, dialog).unwrap();
+            assert!(world.run_until(secs(10), |world| world.ua(bob).live_dialogs().count() == 0));
         }
         world.settle();
         world.finish();

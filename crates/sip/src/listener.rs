@@ -73,6 +73,13 @@ impl Listener {
         &self.sent_by
     }
 
+    fn is_at(&self, peer: SocketAddr) -> bool {
+        let (ip, bound) = (peer.ip().to_canonical(), self.address.ip());
+        let is_bound = || ip == bound || bound.is_unspecified() && ip.is_loopback();
+        peer.port() == self.address.port() && is_bound()
+            || peer.port() == self.port && host_ip(&self.host) == Some(ip)
+    }
+
     fn is(&self, host: &[u8], port: Option<u16>) -> bool {
         let port = port.unwrap_or(self.transport.default_port());
         let advertised = port == self.port && same_host(host, &self.host);
@@ -123,6 +130,12 @@ impl Listeners {
     pub fn is_ours(&self, host: &[u8], port: Option<u16>) -> bool {
         self.all.iter().any(|listener| listener.is(host, port))
             || self.names.iter().any(|name| name.eq_ignore_ascii_case(host)) && self.is_our_port(port)
+    }
+
+    /// Whether datagrams to `peer` come back to us: bound or advertised.
+    #[must_use]
+    pub fn is_at(&self, peer: SocketAddr) -> bool {
+        self.all.iter().any(|listener| listener.is_at(peer))
     }
 
     /// The listener that goes by `host` and `port`.

@@ -4,6 +4,7 @@
 //! loads the file into an empty location service, and prints times, CPU time per row and resident memory. With `load`,
 //! the file of an earlier run is only loaded.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -55,8 +56,12 @@ fn fill(
     sockets: &Sockets,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let locations = Arc::new(Locations::new(HashKey::from_bytes([3; 16]), usize::MAX));
-    let aors: Vec<String> =
-        (0..count).map(|n| format!("user{:07}@example.com", n.wrapping_mul(7919) % count)).collect();
+    // Scattered as users are, each once: 7919 is prime, so that only its multiples would fold them.
+    let scattered = |n: u32| u64::from(n) * 7919 % u64::from(count);
+    let aors: Vec<String> = (0..count).map(|n| format!("user{:07}@example.com", scattered(n))).collect();
+    if aors.iter().collect::<BTreeSet<_>>().len() != aors.len() {
+        return Err("COUNT must be no multiple of 7919: users would coincide".into());
+    }
     let store = tandem_store::run(Store::open(path, Options::default()))??;
     for cseq in 1..=2 {
         aors.iter().for_each(|aor| register(&locations, aor, cseq));

@@ -52,8 +52,16 @@ fn listeners(config: &Config) -> anyhow::Result<node::Listeners> {
 }
 
 fn proxy_config(config: &Config) -> proxy::Config {
-    let operator::Proxy { fork, record_route, recurse_redirects, timer_c, max_forwards, max_breadth, .. } =
-        config.proxy;
+    let operator::Proxy {
+        fork,
+        record_route,
+        recurse_redirects,
+        timer_c,
+        dialog_lifetime,
+        max_forwards,
+        max_breadth,
+        ..
+    } = config.proxy;
     proxy::Config {
         fork: match fork {
             operator::Fork::Parallel => proxy::Fork::Parallel,
@@ -62,6 +70,7 @@ fn proxy_config(config: &Config) -> proxy::Config {
         record_route,
         recurse_redirects,
         timer_c,
+        dialog_lifetime,
         max_forwards,
         max_breadth: u32::from(max_breadth),
         branches_max: config.proxy.branches_max,

@@ -128,8 +128,56 @@ fn a_later_group_beyond_max_breadth_is_tried_in_portions() {
 }
 
 #[test]
-fn two_users_bound_to_each_other_end_in_482_after_few_branches() {
+fn a_contact_that_is_a_user_of_ours_is_looked_up_and_not_sent_to() {
+    let mut bench = Bench::closed(|config| config.auth.challenge = tandem_node::Challenge::Never);
+    bench.bind(
+        "bob",
+        &["<sip:alice@localhost>", "<sip:carol@127.0.0.1:5060>;q=0.5", "<sip:x@127.0.0.1:5073>;q=0.7"],
+    );
+    bench.bind("alice", &["<sip:a@127.0.0.1:5071>;q=0.1", "<sip:bob@localhost>"]);
+    bench.bind("carol", &["<sip:c@127.0.0.1:5072>", "<sip:nobody@localhost>"]);
+    let mut legs = requests(&bench.send(ALICE, &invite().text()));
+    // alice's phone at the q of the contact that led there, and so carol's; the circle back to bob leads nowhere.
+    for peer in ["127.0.0.1:5071", "127.0.0.1:5073", "127.0.0.1:5072"] {
+        assert_eq!(peers(&legs), [peer]);
+        assert!(legs[0].1.starts_with("INVITE sip:") && !legs[0].1.starts_with("INVITE sip:alice@"));
+        let sent = bench.send(peer, &answer(&legs[0].1, "404 Not Found", ""));
+        legs = requests(&sent).into_iter().filter(|(_, text)| text.starts_with("INVITE")).collect();
+    }
+    assert!(legs.is_empty() && bench.event().is_none(), "nothing goes out by name");
+}
+
+#[test]
+fn a_contact_of_a_3xx_that_is_a_user_of_ours_is_looked_up() {
+    let (mut bench, legs) = fork(&TOGETHER[..1], |config| config.proxy.recurse_redirects = true);
+    bench.bind("carol", &["<sip:c@127.0.0.1:5072>"]);
+    let moved = answer(&legs[0].1, "302 Moved Temporarily", "Contact: <sip:carol@localhost>\r\n");
+    let sent = bench.send(PHONES[0], &moved);
+    let further: Vec<_> = requests(&sent).into_iter().filter(|(_, m)| m.starts_with("INVITE")).collect();
+    assert_eq!(peers(&further), ["127.0.0.1:5072"]);
+    assert!(further[0].1.starts_with("INVITE sip:c@127.0.0.1:5072 SIP/2.0\r\n") && bench.event().is_none());
+}
+
+#[test]
+fn two_users_bound_to_each_other_and_to_nobody_else_are_a_482_at_once() {
     let mut bench = Bench::open(|_| {});
+    bench.bind("alice", &["<sip:bob@localhost>"]);
+    bench.bind("bob", &["<sip:alice@127.0.0.1:5060>", "<sip:bob@localhost;x=1>"]);
+    let sent = bench.send(ALICE, &invite().text());
+    assert_eq!((sent.len(), statuses(&sent, ALICE)), (1, vec![482]), "{sent:?}");
+}
+
+/// Contacts without a user name us and no user: they come round by the network.
+#[test]
+fn requests_that_come_round_end_in_482_after_few_branches() {
+    let mut bench = Bench::open(|config| {
+        let listener = tandem_node::Listener::new(
+            tandem_sip::Transport::Udp,
+            "127.0.0.1:5060".parse().unwrap(),
+            Some("elsewhere.example.net:5060"),
+        );
+        config.listeners = tandem_node::Listeners::new(vec![listener.unwrap()]);
+    });
     for (user, other) in [("alice", "bob"), ("bob", "alice")] {
         let contacts = [format!("<sip:{other}@127.0.0.1:5060>"), format!("<sip:{other}@127.0.0.1:5060;x=1>")];
         bench.bind(user, &[&contacts[0], &contacts[1]]);

@@ -133,6 +133,34 @@ fn a_full_table_is_told_as_503_with_retry_after_and_serves_again_when_there_is_r
 }
 
 #[test]
+fn a_call_that_is_up_can_end_whatever_table_is_full() {
+    for full in ["servers", "clients", "contexts"] {
+        let mut bench = Bench::open(|config| {
+            config.mode = Mode::Stateful;
+            match full {
+                "servers" => config.transaction.servers_max = 1,
+                "clients" => config.transaction.clients_max = 1,
+                _ => config.proxy.contexts_max = 1,
+            }
+        });
+        bench.bind("bob", &["<sip:bob@127.0.0.1:5064>"]);
+        let leg = requests(&bench.send(ALICE, &invite().text()))[0].1.clone();
+        let sent = bench
+            .send(ALICE, &invite().call_id("c2").via("SIP/2.0/UDP 127.0.0.1:5062;branch=z9hG4bK2").text());
+        assert!(is_busy(&sent), "{full}: {sent:?}");
+        let route = header(&leg, HeaderName::RecordRoute);
+        let bye = Ask::new("BYE", "sip:bob@127.0.0.1:5064")
+            .to("<sip:bob@localhost>;tag=bob")
+            .with(&format!("Route: {route}\r\n"))
+            .cseq(2);
+        let sent = requests(&bench.send(ALICE, &bye.text()));
+        assert!(sent.len() == 1 && sent[0].0 == BOB, "{full}: {sent:?}");
+        let over = bench.send(BOB, &crate::common::answer(&sent[0].1, "200 OK", ""));
+        assert_eq!(statuses(&over, ALICE), [200], "{full}");
+    }
+}
+
+#[test]
 fn a_draining_node_takes_no_new_work_and_finishes_what_it_has() {
     let mut bench = Bench::open(mode(Mode::Stateful));
     bench.bind("bob", &["<sip:bob@127.0.0.1:5064>"]);

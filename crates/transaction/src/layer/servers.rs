@@ -166,6 +166,12 @@ impl Layer {
         self.servers.is_full()
     }
 
+    /// Whether [`Layer::open_client`] refuses.
+    #[must_use]
+    pub fn clients_full(&self) -> bool {
+        self.clients.is_full()
+    }
+
     /// Takes a server transaction out if it has ended.
     pub(super) fn reap_server(&mut self, now: Instant, key: Key) {
         if !self.servers.get(key).is_some_and(Server::is_terminated) {
