@@ -93,6 +93,8 @@ pub(crate) enum Command {
     /// Offer load and measure what comes back: calls, registrations, single ends, bars.
     #[command(after_help = crate::stone::AFTER)]
     Stone(Box<StoneArgs>),
+    /// Do the papers' experiments on what ships, and say which of their claims hold.
+    Lab(LabArgs),
     /// Print a shell's completion script.
     ///
     /// For bash: tandem completions bash > /usr/share/bash-completion/completions/tandem
@@ -273,6 +275,13 @@ pub(crate) struct ImportArgs {
 pub(crate) struct StoneArgs {
     #[command(subcommand)]
     pub(crate) stone: tandem_stone::cli::Stone,
+}
+
+/// Options of `tandem lab`.
+#[derive(Args, Debug)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) lab: tandem_lab::cli::Lab,
 }
 
 /// Options of `tandem completions`.

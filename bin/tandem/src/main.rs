@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         cli::Command::Ctl(args) => ctl::run(&args),
         cli::Command::Completions(args) => completions::run(&args),
         cli::Command::Stone(args) => return stone::run(*args),
+        cli::Command::Lab(args) => return tandem_lab::cli::run(args.lab),
         cli::Command::Man(args) => man::run(&args),
     };
     exit::report(result)
