@@ -19,6 +19,20 @@ pub(super) struct Race<T> {
     classes: Vec<Class<T>>,
 }
 
+impl<T: Copy> Class<T> {
+    /// The largest number, and whose it is.
+    fn largest(&self, key: u64, admit: impl Fn(T) -> bool) -> Option<(u64, T)> {
+        let (mut most, mut place) = (0, usize::MAX);
+        for (index, (&name, &item)) in self.names.iter().zip(&self.items).enumerate() {
+            let number = draw(key, name);
+            if number >= most && admit(item) {
+                (most, place) = (number, index);
+            }
+        }
+        Some((most, *self.items.get(place)?))
+    }
+}
+
 /// An item's number for a key, both being good hashes already: one wide multiplication, folded.
 fn draw(key: u64, name: u64) -> u64 {
     let wide = u128::from(key ^ name) * u128::from(name.rotate_left(32) | 1);
@@ -56,14 +70,7 @@ impl<T: Copy> Race<T> {
         let only = self.classes.len() == 1;
         let mut best: Option<(f64, T)> = None;
         for class in &self.classes {
-            let mut largest = None;
-            for (&name, &item) in class.names.iter().zip(&class.items) {
-                let number = draw(key, name);
-                if largest.is_none_or(|(most, _)| number > most) && admit(item) {
-                    largest = Some((number, item));
-                }
-            }
-            let Some((number, item)) = largest else { continue };
+            let Some((number, item)) = class.largest(key, &admit) else { continue };
             if only {
                 return Some(item);
             }
