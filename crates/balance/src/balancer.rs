@@ -294,6 +294,16 @@ impl Balancer {
         self.calls.len() == self.calls.expired() && self.waiting.is_empty()
     }
 
+    /// Requests in progress at destinations. Calls that are up wait for nobody: another balancer finds them by their
+    /// tokens.
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        let loads = self.lines.all.iter().flat_map(|line| {
+            line.pool.settings().iter().map(|(slot, _)| line.pool.own_load(slot).transactions)
+        });
+        loads.map(|transactions| transactions as usize).sum()
+    }
+
     /// The call table.
     #[must_use]
     pub const fn calls(&self) -> &Calls {

@@ -2,8 +2,8 @@
 
 use crate::diff::reload;
 use crate::keys::{
-    Admin, Auth, Challenge, Durability, Listen, Log, Node, Proxy, Registrar, SECTIONS, SipLimits, Store, Top,
-    Transaction, Values,
+    Admin, Auth, Balancer, Challenge, Durability, Listen, Log, Node, Pool, PoolPolicy, Proxy, Registrar,
+    SECTIONS, SipLimits, Store, Top, Transaction, Values,
 };
 use crate::kind::{Reload, Section};
 use crate::mistake::{Findings, Mistake, Warning};
@@ -30,6 +30,10 @@ pub struct Config {
     pub transaction: Transaction,
     /// The registrar.
     pub registrar: Registrar,
+    /// Pools of servers; none if this node is no balancer.
+    pub pools: Vec<Pool>,
+    /// What holds for all pools.
+    pub balancer: Balancer,
     /// Who must prove who they are.
     pub auth: Auth,
     /// Where users and bindings are kept.
@@ -84,7 +88,8 @@ impl Config {
             let defaults = defaults(section);
             let typed: Vec<Values> = raw.tables(section.name).map(|table| table.values(&defaults)).collect();
             // A table that is not there has its defaults; there is always one listener.
-            let tables = if typed.is_empty() { vec![defaults] } else { typed };
+            let absent = if section.is_optional() { Vec::new() } else { vec![defaults] };
+            let tables = if typed.is_empty() { absent } else { typed };
             for (index, table) in tables.into_iter().enumerate() {
                 values.extend(table.into_iter().map(|(key, value)| (path(section, index, key), value)));
             }
@@ -99,15 +104,18 @@ impl Config {
             section.keys.iter().filter_map(|key| value(key.name)).collect()
         };
         let one = |section: &Section| table(section, 0);
-        let listeners =
-            (0..).map(|index| table(&Listen::SECTION, index)).take_while(|table| !table.is_empty());
+        let all = |section: &'static Section| {
+            (0..).map(move |index| table(section, index)).take_while(|table| !table.is_empty())
+        };
         Self {
             domains: Top::build(&one(&Top::SECTION)).domains,
-            listen: listeners.map(|values| Listen::build(&values)).collect(),
+            listen: all(&Listen::SECTION).map(|values| Listen::build(&values)).collect(),
             node: Node::build(&one(&Node::SECTION)),
             proxy: Proxy::build(&one(&Proxy::SECTION)),
             transaction: Transaction::build(&one(&Transaction::SECTION)),
             registrar: Registrar::build(&one(&Registrar::SECTION)),
+            pools: all(&Pool::SECTION).map(|values| Pool::build(&values)).collect(),
+            balancer: Balancer::build(&one(&Balancer::SECTION)),
             auth: Auth::build(&one(&Auth::SECTION)),
             store: Store::build(&one(&Store::SECTION)),
             limits: SipLimits::build(&one(&SipLimits::SECTION)),
@@ -162,6 +170,14 @@ fn require_keys(table: &RawTable, findings: &mut Findings<'_>) {
             r#"add uri = "udp:ADDRESS:5060""#,
         );
     }
+    if table.section.name == "pool" && !table.seen.contains(&"destinations") {
+        findings.mistake(
+            table.at,
+            &table.path("destinations"),
+            "a pool needs its servers",
+            r#"add destinations = [{ id = "a", address = "HOST:5060" }]"#,
+        );
+    }
 }
 
 /// The place of a key that was typed, else of its table, else the start of the file.
@@ -180,6 +196,7 @@ fn rules(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
     exposure(raw, config, findings);
     storage(raw, config, findings);
     sizes(raw, config, findings);
+    pools(raw, config, findings);
 }
 
 fn listeners(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
@@ -364,4 +381,105 @@ fn sizes(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
             );
         }
     }
+}
+
+/// Names, ids and hosts are each somebody's own, somebody takes new calls, and a probe ends before the next.
+fn pools(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    let (mut names, mut hosts, mut rest) = (Vec::new(), Vec::new(), None);
+    for (table, pool) in raw.tables("pool").zip(&config.pools) {
+        let place = |key: &str| table.get(key).map_or(table.at, |(_, at)| at);
+        let mut mistake = |key: &str, what: String, remedy: String| {
+            findings.mistake(place(key), &table.path(key), what, remedy);
+        };
+        if names.contains(&&pool.name) {
+            mistake(
+                "name",
+                format!("there is a pool \"{}\" already", pool.name),
+                "give it another name".into(),
+            );
+        }
+        names.push(&pool.name);
+        for host in &pool.hosts {
+            if hosts.contains(&host) {
+                mistake(
+                    "hosts",
+                    format!("\"{host}\" is for another pool already"),
+                    "remove one of the two".into(),
+                );
+            }
+            hosts.push(host);
+        }
+        if pool.hosts.is_empty()
+            && let Some(first) = rest.replace(&pool.name)
+        {
+            let what = format!("pool \"{first}\" takes everything that is for nobody else already");
+            mistake("hosts", what, "add hosts = [\"HOST\"] to one of the two".into());
+        }
+        if pool.destinations.is_empty() && table.values.contains_key("destinations") {
+            mistake("destinations", "the pool is empty".into(), "add a destination".into());
+        }
+        let mut ids: Vec<&str> = Vec::new();
+        for destination in &pool.destinations {
+            if ids.contains(&destination.id.as_str()) {
+                let what = format!("two destinations have the id \"{}\"", destination.id);
+                mistake("destinations", what, "give each its own".into());
+            }
+            ids.push(&destination.id);
+        }
+        if !pool.destinations.is_empty() && pool.destinations.iter().all(|one| one.weight == 0) {
+            let what = "every destination has weight 0, so no call can go anywhere".into();
+            mistake("destinations", what, "give one a weight".into());
+        }
+        if pool.destinations.len() > usize::from(config.balancer.destinations_max) {
+            let what = format!("the pool has {} destinations", pool.destinations.len());
+            mistake("destinations", what, "raise [balancer] destinations_max".into());
+        }
+        if (1..=100).contains(&pool.bound_percent) {
+            let what = format!("a bound of {} % can't be kept", pool.bound_percent);
+            mistake("bound_percent", what, "write more than 100, or 0 for none".into());
+        }
+        if !pool.probe_interval.is_zero() && pool.probe_timeout >= pool.probe_interval {
+            let what = format!(
+                "a probe would last longer than \"{}\", when the next is due",
+                show_duration(pool.probe_interval)
+            );
+            mistake("probe_timeout", what, "write less than probe_interval".into());
+        }
+        letters(pool, &mut mistake);
+    }
+}
+
+fn letters(pool: &Pool, mistake: &mut impl FnMut(&str, String, String)) {
+    if pool.policy == PoolPolicy::UserLetter && pool.letters.is_empty() {
+        let what = "user-letter needs to know whose letters are whose".into();
+        mistake("policy", what, "add letters = [\"a-m=CLUSTER\", \"n-z=CLUSTER\"]".into());
+    }
+    for letters in &pool.letters {
+        let Some((_, _, cluster)) = read_letters(letters) else {
+            let remedy = "write FIRST-LAST=CLUSTER, as \"a-h=one\"".into();
+            mistake("letters", format!("\"{letters}\" names no letters"), remedy);
+            continue;
+        };
+        let belongs = |one: &crate::Destination| one.cluster.as_deref().unwrap_or(&one.id) == cluster;
+        if !pool.destinations.iter().any(belongs) {
+            let what = format!("no destination belongs to the cluster \"{cluster}\"");
+            mistake("letters", what, "give one cluster = \"...\", or name a destination's id".into());
+        }
+    }
+}
+
+/// `a-h=one`: the first letter, the last, and whose they are.
+#[must_use]
+pub fn read_letters(text: &str) -> Option<(u8, u8, &str)> {
+    let (letters, cluster) = text.split_once('=')?;
+    let (&[from], &[to]) = letters
+        .split_once('-')
+        .map(|(from, to)| (from.as_bytes(), to.as_bytes()))
+        .unwrap_or((letters.as_bytes(), letters.as_bytes()))
+    else {
+        return None;
+    };
+    let (from, to) = (from.to_ascii_lowercase(), to.to_ascii_lowercase());
+    (from.is_ascii_alphanumeric() && from <= to && to.is_ascii_alphanumeric() && !cluster.is_empty())
+        .then_some((from, to, cluster))
 }

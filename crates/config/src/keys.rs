@@ -4,7 +4,7 @@
 
 use crate::kind::Reload::{Live, Restart};
 use crate::kind::{Key, Kind, Section, Word};
-use crate::value::{Address, Cores, HostPort, ListenUri, Network, Secret, Value};
+use crate::value::{Address, Cores, Destination, HostPort, ListenUri, Network, Secret, Value};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,6 +34,7 @@ from_value! {
     bool: Value::Bool(value) => *value;
     u64: Value::Count(value) | Value::Size(value) => *value;
     u32: Value::Count(value) => u32::try_from(*value).unwrap_or(u32::MAX);
+    u16: Value::Count(value) => u16::try_from(*value).unwrap_or(u16::MAX);
     u8: Value::Count(value) => u8::try_from(*value).unwrap_or(u8::MAX);
     usize: Value::Count(value) | Value::Size(value) => usize::try_from(*value).unwrap_or(usize::MAX);
     Duration: Value::Duration(value) => *value;
@@ -45,6 +46,7 @@ from_value! {
     Network: Value::Network(value) => *value;
     Cores: Value::Cores(value) => value.clone();
     Secret: Value::Secret(value) => value.clone();
+    Destination: Value::Destination(value) => value.clone();
 }
 
 impl<T: FromValue> FromValue for Option<T> {
@@ -224,6 +226,47 @@ words! {
     }
 }
 
+words! {
+    /// How a pool chooses the destination of a new call.
+    PoolPolicy {
+        Tlwl = "tlwl", "least work left: unanswered requests, an INVITE weighing more";
+        Tjsq = "tjsq", "fewest unanswered requests";
+        Cjsq = "cjsq", "fewest calls";
+        TlwlLearned = "tlwl-learned", "as tlwl, with weights learned from response times";
+        RoundRobin = "round-robin", "one after the other, by weight";
+        Rendezvous = "rendezvous", "keyed hash of the Call-ID, exact weights, bounded load";
+        Hash = "hash", "OpenSER's hash of the Call-ID";
+        Fnv = "fnv", "FNV-1 of the Call-ID";
+        Rwma = "rwma", "least weighted average of the last response times";
+        User = "user", "keyed hash of the user, to clusters";
+        UserBernstein = "user-bernstein", "Bernstein's hash of the user";
+        UserSha1 = "user-sha1", "SHA-1 of the user";
+        UserLetter = "user-letter", "the user's first letter, by `letters`";
+    }
+}
+
+impl PoolPolicy {
+    /// The policy's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::WORDS.get(self as usize).map_or("", |word| word.word)
+    }
+
+    /// Every policy's name.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::WORDS.iter().map(|word| word.word)
+    }
+}
+
+words! {
+    /// How much of a call comes by this node.
+    PoolPath {
+        Via = "via", "all of it: it adds Via and Record-Route";
+        RecordRoute = "record-route", "the first request and its responses; the destination's own Record-Route takes the rest";
+        Redirect = "redirect", "nothing: callers get a 302 to the destination";
+    }
+}
+
 section! {
     /// Keys before any table.
     Top = "", repeated: false {
@@ -355,6 +398,102 @@ section! {
 }
 
 section! {
+    /// One pool of servers that calls are spread over; repeat the table for more. A file without any is no balancer.
+    Pool = "pool", repeated: true {
+        name: String = "main", Kind::Domain, Live,
+            "The pool's name, in metrics, in `tandem ctl pool` and in the routes of its calls.",
+            "One pool needs no other.";
+        hosts: Vec<String> = [], list(&Kind::Domain, 0, 1_024), Live,
+            "The hosts of Request-URIs that are for this pool. None: everything that is for nobody else; one pool may say so.",
+            "A balancer in front of one pool takes what comes.";
+        policy: PoolPolicy = "tlwl", Kind::OneOf(PoolPolicy::WORDS), Live,
+            "How the destination of a new call is chosen. Whatever belongs to a call follows it.",
+            "Transaction least work left answers fastest and wastes least where servers differ.";
+        destinations: Vec<Destination> = [], list(&Kind::Destination, 0, 10_000), Live,
+            "The servers: `id` and `address`; where they differ `weight` (1; 0 takes no new calls), `capacity` (divides the load), `priority` (0; a higher one only while all lower ones are out) and `cluster`.",
+            "A pool is its servers.";
+        invite_weight: u32 = 175, count(1, 10_000), Live,
+            "What an INVITE weighs for `tlwl`, in hundredths of any other request.",
+            "Measured by Jiang et al.: an INVITE costs 75 % more than a BYE.";
+        bound_percent: u32 = 125, count(0, 10_000), Live,
+            "How many hundredths of its fair share a destination may have under `rendezvous`; 0 is no bound.",
+            "A quarter more than its share keeps nearly every call where the hash says.";
+        samples: u16 = 20, count(1, 1_000), Live,
+            "How many response times `rwma` averages.",
+            "Jiang et al.";
+        letters: Vec<String> = [], list(&Kind::Text { max: 128 }, 0, 26), Live,
+            "First letters and the cluster that serves them, as `a-h=one`, for `user-letter`.",
+            "Only that policy asks.";
+        path: PoolPath = "via", Kind::OneOf(PoolPath::WORDS), Live,
+            "How much of a call comes by this node.",
+            "Load by what is in progress needs to see it end.";
+        probe_interval: Duration = "3s", secs(0, 3_600), Live,
+            "Time between OPTIONS probes of a destination. 0s: none, and only real traffic tells.",
+            "A dead server is found within some seconds, at a cost of one small message.";
+        probe_timeout: Duration = "1s", millis(10, 60_000), Live,
+            "How long a probe may go unanswered; below `probe_interval`.",
+            "A server that needs longer has more than enough to do.";
+        rise: u32 = 2, count(1, 100), Live,
+            "Answers in a row that bring a destination up.",
+            "One good answer may be luck.";
+        fall: u32 = 3, count(1, 100), Live,
+            "Failures in a row that take it down.",
+            "One lost datagram is no dead server.";
+        passive_fall: u32 = 3, count(0, 1_000), Live,
+            "Requests of real calls without any answer, in a row, that take it down. 0: they tell nothing.",
+            "Real calls notice before the next probe does.";
+        hold: Duration = "10s", secs(1, 3_600), Live,
+            "How long a destination gets no new calls after a 503 without Retry-After, or where nobody probes it.",
+            "Long enough to breathe, short enough to be missed little.";
+        hold_max: Duration = "5m", secs(1, 86_400), Live,
+            "The longest time that a Retry-After can ask for.",
+            "A server that says an hour may be wrong.";
+        slow_start: Duration = "30s", secs(0, 3_600), Live,
+            "Over this time a destination that came back grows to its full share.",
+            "A cold server that gets all at once goes down again.";
+        failover_codes: Vec<u16> = [500, 502, 503, 504], list(&count(400, 599), 0, 64), Live,
+            "Answers to a first request that send it on to the next destination.",
+            "They speak of the server; a 486 or 6xx is the callee's word and never tried elsewhere.";
+        failover_timeout: Duration = "2s", millis(0, 60_000), Live,
+            "How long a destination may say nothing at all to a first request before the next one gets it. 0ms: for ever.",
+            "Three transmissions of the caller fit in; a living server answers 100 at once.";
+        tries_max: u8 = 3, count(1, 16), Live,
+            "How many destinations one request may be sent to. 1: no failover.",
+            "If three servers fail it, the fourth would too.";
+        retry_percent: u32 = 20, count(0, 1_000), Live,
+            "Second tries for each hundred first ones, beyond ten for a start.",
+            "A pool that fails altogether must not get three times its load.";
+    }
+}
+
+section! {
+    /// What holds for all pools.
+    Balancer = "balancer", repeated: false {
+        calls_max: u32 = 1000000, count(64, 100_000_000), Restart,
+            "Calls and requests that a shard keeps at a time, with those just over; beyond, new calls get 503 with Retry-After.",
+            "Each takes less than 400 octets, used as it is needed.";
+        copies_max: u32 = 65536, count(0, 16_777_216), Restart,
+            "First requests that a shard keeps a copy of, until one rings, for failover; beyond, they go without.",
+            "Thirty seconds of two thousand silent calls a second.";
+        destinations_max: u16 = 1024, count(2, 65_000), Restart,
+            "Destinations that a pool may have, those counted that left and still have calls.",
+            "More than anyone runs; a row takes some hundred octets.";
+        call_max: Duration = "12h", secs(60, 604_800), Live,
+            "After how long without a sign of life a call weighs nothing any more. Its messages still find their way.",
+            "Longer than people talk; session timers refresh what lasts.";
+        ringing_max: Duration = "190s", secs(181, 3_600), Live,
+            "The same for an INVITE that rings (RFC 3261 §16.6 step 11).",
+            "RFC 3261 demands more than three minutes.";
+        trying_max: Duration = "40s", secs(33, 600), Live,
+            "The same for a request without any answer, an ACK or the answer to a BYE.",
+            "64 times T1 is 32 s; then nobody repeats it.";
+        expired_for: Duration = "34s", secs(33, 600), Live,
+            "How long a call that is over is remembered, for its strays and a second try with credentials.",
+            "64 times T1 is 32 s, the age of the oldest retransmission.";
+    }
+}
+
+section! {
     /// Who must prove who they are, and how (RFC 7616, RFC 8760).
     Auth = "auth", repeated: false {
         realm: Option<String> = none, Kind::Text { max: 128 }, Live,
@@ -470,6 +609,8 @@ pub const SECTIONS: &[Section] = &[
     Proxy::SECTION,
     Transaction::SECTION,
     Registrar::SECTION,
+    Pool::SECTION,
+    Balancer::SECTION,
     Auth::SECTION,
     Store::SECTION,
     SipLimits::SECTION,

@@ -2,8 +2,8 @@
 
 use crate::nearest::nearest;
 use crate::value::{
-    Cores, Secret, Value, Wrong, quote, read_address, read_domain, read_duration, read_host_port,
-    read_listen, read_network, read_size, show_duration, show_size,
+    Cores, Secret, Value, Wrong, quote, read_address, read_destination, read_domain, read_duration,
+    read_host_port, read_listen, read_network, read_size, show_duration, show_size,
 };
 use core::time::Duration;
 use toml::Spanned;
@@ -109,6 +109,8 @@ pub enum Kind {
     Cores,
     /// 64 hexadecimal digits.
     Secret,
+    /// A table in braces, as `{ id = "a", address = "192.0.2.1:5060" }`.
+    Destination,
     /// A list without repetitions.
     List {
         /// What each element is.
@@ -118,6 +120,14 @@ pub enum Kind {
         /// The most elements.
         max: usize,
     },
+}
+
+impl Section {
+    /// Whether the table need not be there at all: then there is none, and not one of defaults.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        self.repeated && self.name != "listen"
+    }
 }
 
 impl Kind {
@@ -145,6 +155,7 @@ impl Kind {
             Self::Network => "\"ADDRESS/BITS\"".to_owned(),
             Self::Cores => "`true`, `false` or a list of cores".to_owned(),
             Self::Secret => "64 hexadecimal digits".to_owned(),
+            Self::Destination => "`{ id = \"a\", address = \"HOST:PORT\" }`".to_owned(),
             Self::List { of, min, max } => format!("list of {min} to {max}: {}", of.describe()),
         }
     }
@@ -221,6 +232,7 @@ impl Kind {
                     )
                 })
             }
+            (Self::Destination, DeValue::Table(keys)) => read_destination(keys).map(Value::Destination),
             _ => Err(self.wrong_type(value)),
         }
     }
@@ -352,7 +364,7 @@ fn within<T: PartialOrd>(
     ))
 }
 
-fn integer(value: &DeValue<'_>) -> Option<u64> {
+pub(crate) fn integer(value: &DeValue<'_>) -> Option<u64> {
     match value {
         DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
         DeValue::String(_)

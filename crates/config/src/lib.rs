@@ -20,14 +20,17 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use check::{CheckResult, Config};
+pub use check::{CheckResult, Config, read_letters};
 pub use diff::{Change, Diff};
 pub use keys::{
-    Admin, Algorithm, Auth, Challenge, Durability, Fork, Listen, Log, LogFormat, LogLevel, Node, PathPolicy,
-    Proxy, ProxyMode, Registrar, SECTIONS, SipLimits, Steer, Store, Top, Transaction,
+    Admin, Algorithm, Auth, Balancer, Challenge, Durability, Fork, Listen, Log, LogFormat, LogLevel, Node,
+    PathPolicy, Pool, PoolPath, PoolPolicy, Proxy, ProxyMode, Registrar, SECTIONS, SipLimits, Steer, Store,
+    Top, Transaction,
 };
 pub use kind::{Key, Kind, Reload, Section, Word};
 pub use mistake::{Mistake, Warning};
 pub use raw::RawConfig;
 pub use show::{reference, sample};
-pub use value::{Address, Cores, HostPort, ListenUri, Network, Secret, Value};
+pub use value::{
+    Address, Cores, Destination, HostPort, ListenUri, Network, Secret, Value, read_destination_parts,
+};

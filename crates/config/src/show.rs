@@ -16,7 +16,8 @@ pub fn sample() -> String {
         let _ = writeln!(text);
         comment(&mut text, section.what.trim());
         if !section.name.is_empty() {
-            let _ = writeln!(text, "{}", heading(section));
+            let off = if section.is_optional() { "# " } else { "" };
+            let _ = writeln!(text, "{off}{}", heading(section));
         }
         for key in section.keys {
             let _ = writeln!(text);
@@ -26,6 +27,7 @@ pub fn sample() -> String {
             // A key whose absence has a meaning of its own is shown, but stays off.
             match key.default {
                 "none" => writeln!(text, "# {} = ...", key.name),
+                default if section.is_optional() => writeln!(text, "# {} = {default}", key.name),
                 default => writeln!(text, "{} = {default}", key.name),
             }
             .unwrap_or_default();
@@ -89,7 +91,11 @@ impl Config {
     pub fn show(&self) -> String {
         let mut text = String::new();
         for section in SECTIONS {
-            let repeats = if section.repeated { self.listen.len() } else { 1 };
+            let repeats = match (section.repeated, section.is_optional()) {
+                (false, _) => 1,
+                (true, false) => self.listen.len(),
+                (true, true) => self.pools.len(),
+            };
             for index in 0..repeats {
                 self.show_table(&mut text, section, index);
             }

@@ -32,6 +32,8 @@ pub enum Value {
     Cores(Cores),
     /// A key that is never shown.
     Secret(Secret),
+    /// A server of a pool.
+    Destination(Destination),
     /// Several values.
     List(Vec<Self>),
 }
@@ -50,6 +52,7 @@ impl fmt::Display for Value {
             Self::Address(value) => write!(f, "\"{value}\""),
             Self::Network(value) => write!(f, "\"{value}\""),
             Self::Cores(value) => write!(f, "{value}"),
+            Self::Destination(value) => write!(f, "{value}"),
             Self::Secret(_) => f.write_str("\"(hidden)\""),
             Self::List(values) => {
                 f.write_str("[")?;
@@ -242,6 +245,111 @@ impl fmt::Display for HostPort {
             write!(f, "{}:{}", self.host, self.port)
         }
     }
+}
+
+/// A server of a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Destination {
+    /// Its name, unique in the pool.
+    pub id: String,
+    /// Where its messages go.
+    pub address: HostPort,
+    /// What divides its load, in any unit that all of the pool share.
+    pub capacity: Option<u32>,
+    /// Its share of new calls.
+    pub weight: u16,
+    /// Lower ones are used first.
+    pub priority: u8,
+    /// The cluster it is a member of.
+    pub cluster: Option<String>,
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, address, capacity, weight, priority, cluster } = self;
+        write!(f, "{{ id = {}, address = \"{address}\"", quote(id))?;
+        if let Some(capacity) = capacity {
+            write!(f, ", capacity = {capacity}")?;
+        }
+        if *weight != 1 {
+            write!(f, ", weight = {weight}")?;
+        }
+        if *priority != 0 {
+            write!(f, ", priority = {priority}")?;
+        }
+        if let Some(cluster) = cluster {
+            write!(f, ", cluster = {}", quote(cluster))?;
+        }
+        f.write_str(" }")
+    }
+}
+
+/// Reads a server of a pool; the first of its mistakes is told.
+pub(crate) fn read_destination(keys: &toml::de::DeTable<'_>) -> Result<Destination, Wrong> {
+    const KEYS: &str = "known here: id, address, capacity, weight, priority, cluster";
+    let (mut id, mut address, mut cluster) = (None, None, None);
+    let (mut capacity, mut weight, mut priority) = (None, 1, 0);
+    for (key, value) in keys {
+        let (key, value) = (key.get_ref().as_ref(), value.get_ref());
+        let text = || {
+            value.as_str().ok_or_else(|| {
+                (format!("{key} is {}", crate::kind::type_name(value)), format!("write {key} = \"...\""))
+            })
+        };
+        let number = |min: u64, max: u64| {
+            let number = crate::kind::integer(value).filter(|n| (min..=max).contains(n));
+            number.ok_or_else(|| {
+                (format!("{key} is out of range"), format!("write {key} as a number from {min} to {max}"))
+            })
+        };
+        match key {
+            "id" => id = Some(read_id(key, text()?)?),
+            "cluster" => cluster = Some(read_id(key, text()?)?),
+            "address" => address = Some(read_host_port(text()?)?),
+            "capacity" => capacity = Some(u32::try_from(number(1, 1_000_000_000)?).unwrap_or(u32::MAX)),
+            "weight" => weight = u16::try_from(number(0, 65_535)?).unwrap_or(u16::MAX),
+            "priority" => priority = u8::try_from(number(0, 254)?).unwrap_or(u8::MAX),
+            _ => return wrong(format!("a destination has no key {}", quote(key)), KEYS),
+        }
+    }
+    let Some(id) = id else {
+        return wrong(
+            "the destination has no id",
+            "add id = \"...\": a name of its own, kept when its address changes",
+        );
+    };
+    let Some(address) = address else {
+        return wrong(format!("destination {} has no address", quote(&id)), "add address = \"HOST:PORT\"");
+    };
+    Ok(Destination { id, address, capacity, weight, priority, cluster })
+}
+
+/// A server of a pool by its id and address, as a command names it; all else at its default.
+///
+/// # Errors
+///
+/// What is wrong, and what to do.
+pub fn read_destination_parts(id: &str, address: &str) -> Result<Destination, (String, String)> {
+    Ok(Destination {
+        id: read_id("id", id)?,
+        address: read_host_port(address)?,
+        capacity: None,
+        weight: 1,
+        priority: 0,
+        cluster: None,
+    })
+}
+
+/// An id stands in metrics, commands and logs.
+fn read_id(key: &str, text: &str) -> Result<String, Wrong> {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if text.is_empty() || text.len() > 64 || !text.chars().all(is_good) {
+        return wrong(
+            format!("{} is no {key}", quote(text)),
+            "write 1 to 64 letters, digits, `-`, `_`, `.` or `:`",
+        );
+    }
+    Ok(text.to_owned())
 }
 
 pub(crate) fn read_host_port(text: &str) -> Result<HostPort, Wrong> {

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
+use std::sync::Arc;
 
 use tandem_proxy::Listeners;
 use tandem_sip::Limits;
@@ -31,6 +32,8 @@ pub struct Config {
     pub durability: Durability,
     /// Registrations on their way to the store at a time; beyond, 503.
     pub persist_in_flight_max: u32,
+    /// Pools to balance over; `None` if this node is no balancer.
+    pub balance: Option<Arc<tandem_balance::Config>>,
     /// The Server header field of a 200 of our own; empty for none.
     pub server: Vec<u8>,
 }
@@ -50,6 +53,7 @@ impl Config {
             limits: Limits::default(),
             durability: Durability::default(),
             persist_in_flight_max: 65_536,
+            balance: None,
             server: b"Tandem".to_vec(),
         }
     }

@@ -11,6 +11,7 @@
 
 mod answer;
 mod authorise;
+mod balance;
 mod config;
 mod counters;
 mod domains;
@@ -24,6 +25,7 @@ mod shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tandem_balance::{Balancer, ProbeAnswer};
 use tandem_base::{HashKey, Instant, Pool, Rng};
 use tandem_proxy::{Proxy, TargetSet, Turn};
 use tandem_sip::{Index, Outbox};
@@ -61,6 +63,8 @@ pub enum Event {
         /// How it will be reached.
         transport: tandem_sip::Transport,
     },
+    /// A destination answered a probe, which the first shard sent; to be told to it by [`Command::Probed`].
+    Probed(ProbeAnswer),
 }
 
 /// What the control thread tells a node.
@@ -87,8 +91,25 @@ pub enum Command {
     },
     /// Another configuration is in force from now on.
     Reconfigure(Arc<Config>),
+    /// What [`Event::Probed`] of another shard said.
+    Probed(ProbeAnswer),
+    /// Look at the node: for an operator's question.
+    Look(Look),
     /// Take no new calls and registrations (`true`), or take them again.
     Drain(bool),
+}
+
+/// What is done with a shard's node for an operator's question.
+#[derive(Clone)]
+pub struct Look(pub Arc<Glance>);
+
+/// See [`Look`].
+pub type Glance = dyn Fn(&Node, Instant) + Send + Sync;
+
+impl core::fmt::Debug for Look {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Look(..)")
+    }
 }
 
 /// One shard's half of the server.
@@ -96,6 +117,11 @@ pub struct Node {
     config: Arc<Config>,
     shared: Arc<Shared>,
     key: HashKey,
+    /// The cluster's secret itself.
+    cluster_key: HashKey,
+    /// Which shard this is.
+    shard: usize,
+    balancer: Option<Box<Balancer>>,
     rng: Rng,
     layer: Layer,
     proxy: Proxy,
@@ -128,8 +154,11 @@ impl Node {
         proxy.set_locator(Arc::<Local>::clone(&local));
         let pending = Pool::new(config.persist_in_flight_max);
         let guesses = tandem_auth::Guesses::new(&secret, config.auth.guesses);
-        Self {
+        let mut node = Self {
             key: key.derive(b"node"),
+            cluster_key: *key,
+            shard: 0,
+            balancer: None,
             rng,
             layer,
             proxy,
@@ -146,23 +175,26 @@ impl Node {
             local,
             config,
             shared,
-        }
+        };
+        node.take_pools(Instant::ZERO);
+        node
     }
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
         self.layer.handle_timeout(now, out);
         self.proxy.handle_timeout(&mut Turn { now, layer: &mut self.layer, out });
+        if let Some(balancer) = &mut self.balancer {
+            balancer.handle_timeout(now, out);
+        }
         self.drain_layer(now, out);
     }
 
     /// When [`Node::handle_timeout`] has work, at the latest; `None` while nothing waits.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        match (self.layer.poll_timeout(), self.proxy.poll_timeout()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let balancer = self.balancer.as_ref().and_then(|balancer| balancer.poll_timeout());
+        [self.layer.poll_timeout(), self.proxy.poll_timeout(), balancer].into_iter().flatten().min()
     }
 
     /// The next question for the control thread.
@@ -171,7 +203,7 @@ impl Node {
         {
             return Some(Event::Resolve { ticket, host, port, transport });
         }
-        self.events.pop_front()
+        self.poll_balancer().or_else(|| self.events.pop_front())
     }
 
     /// Takes what the control thread says.
@@ -181,18 +213,37 @@ impl Node {
                 tickets.iter().for_each(|&ticket| self.persisted(now, ticket, *ok, out));
             }
             Command::Resolved { ticket, addresses } => {
+                if self.balancer_resolved(now, *ticket, addresses, out) {
+                    return;
+                }
                 self.proxy.resolved(&mut Turn { now, layer: &mut self.layer, out }, *ticket, addresses);
             }
             Command::Undeliverable { message } => {
+                let balancer = self.balancer.as_mut();
+                if balancer.is_some_and(|balancer| balancer.handle_undeliverable(now, message, out)) {
+                    return;
+                }
                 self.layer.transport_error(now, message);
             }
             Command::Reconfigure(config) => {
                 self.proxy.reconfigure(config.proxy.clone(), proxy_listeners(config));
                 self.config = Arc::clone(config);
+                self.take_pools(now);
                 self.local = Arc::new(Local { config: Arc::clone(config), shared: Arc::clone(&self.shared) });
                 self.proxy.set_locator(Arc::<Local>::clone(&self.local));
             }
-            Command::Drain(drain) => self.is_draining = *drain,
+            Command::Probed(answer) => {
+                if let Some(balancer) = &mut self.balancer {
+                    balancer.probed(now, answer);
+                }
+            }
+            Command::Look(look) => (look.0)(self, now),
+            Command::Drain(drain) => {
+                self.is_draining = *drain;
+                if let Some(balancer) = &mut self.balancer {
+                    balancer.set_draining(*drain);
+                }
+            }
         }
         self.drain_layer(now, out);
     }
@@ -206,13 +257,15 @@ impl Node {
     /// Whether nothing is in progress: no transaction, no forwarded request, no answer that waits for the store.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.layer.is_empty() && self.proxy.is_empty() && self.pending.is_empty()
+        let is_balanced = self.balancer.as_ref().is_none_or(|balancer| balancer.is_idle());
+        self.layer.is_empty() && self.proxy.is_empty() && self.pending.is_empty() && is_balanced
     }
 
     /// Calls and registrations in progress, finished transactions that only absorb retransmissions left out.
     #[must_use]
     pub fn in_progress(&self) -> usize {
-        self.proxy.len() + self.pending.len()
+        let balanced = self.balancer.as_ref().map_or(0, |balancer| balancer.in_progress());
+        self.proxy.len() + self.pending.len() + balanced
     }
 
     /// What this shard counted since its start.

@@ -31,6 +31,9 @@ impl Node {
             self.receive_request(now, hop, &message, out);
         } else {
             self.counters.count_response(message.status());
+            if self.balance_response(now, &message, out) {
+                return;
+            }
             self.proxy.handle_response(&mut Turn { now, layer: &mut self.layer, out }, &message);
         }
     }
@@ -42,6 +45,9 @@ impl Node {
             if request.method() != Method::Ack && request.cseq().method != Method::Ack {
                 self.answer_defect(hop, request, defect, out);
             }
+            return;
+        }
+        if self.balance_request(now, hop, request, out) {
             return;
         }
         match self.layer.receive_request(now, request, hop, out) {
