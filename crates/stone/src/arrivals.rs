@@ -70,6 +70,9 @@ pub(crate) struct Arrivals {
     spacing: Spacing,
     origin: Instant,
     length: Duration,
+    /// Attempts due within so long a time start together, at its end; and where the first such time ends.
+    grain: Duration,
+    phase: Duration,
     /// Expected arrivals up to the next one.
     count: f64,
     next: Option<Instant>,
@@ -83,9 +86,27 @@ impl Arrivals {
         length: Duration,
         dice: &mut Dice,
     ) -> Self {
-        let mut arrivals = Self { ramp, spacing, origin, length, count: 0.0, next: Some(origin) };
+        let (grain, phase) = (Duration::ZERO, Duration::ZERO);
+        let mut arrivals =
+            Self { ramp, spacing, origin, length, grain, phase, count: 0.0, next: Some(origin) };
         arrivals.advance(dice);
         arrivals
+    }
+
+    /// Rounds start times up to grains. Where a grain begins is random, so that the grains of several generators that
+    /// begin together do not coincide.
+    pub(crate) fn with_grain(mut self, grain: Duration, dice: &mut Dice) -> Self {
+        (self.grain, self.phase) = (grain, grain.mul_f64(dice.unit()));
+        self.next = self.next.map(|next| self.origin + self.rounded(next - self.origin));
+        self
+    }
+
+    fn rounded(&self, offset: Duration) -> Duration {
+        if self.grain.is_zero() {
+            return offset;
+        }
+        let nanos = (offset + self.phase).as_nanos().next_multiple_of(self.grain.as_nanos());
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_sub(self.phase)
     }
 
     /// The intended time of the next start; `None` when the load is over.
@@ -101,7 +122,7 @@ impl Arrivals {
         };
         let offset = self.ramp.time_of(self.count);
         let within = offset.is_finite() && offset < self.length.as_secs_f64();
-        self.next = within.then(|| self.origin + secs(offset));
+        self.next = within.then(|| self.origin + self.rounded(secs(offset)));
     }
 }
 
@@ -132,6 +153,29 @@ mod tests {
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "an exponential's deviation is its mean");
         assert_eq!(times, count(Ramp::flat(1000.0), Spacing::Poisson, 7, 20));
         assert_ne!(times, count(Ramp::flat(1000.0), Spacing::Poisson, 8, 20));
+    }
+
+    /// 20,000 a second in grains of 200 µs: four at a time, and each at most a grain after its own time.
+    #[test]
+    fn a_grain_gathers_starts_and_delays_none_by_more_than_itself() {
+        let grain = Duration::from_micros(200);
+        let exact = count(Ramp::flat(20_000.0), Spacing::Poisson, 7, 1);
+        let mut dice = Dice::new(7);
+        let length = Duration::from_secs(1);
+        let mut arrivals =
+            Arrivals::new(Ramp::flat(20_000.0), Spacing::Poisson, Instant::ZERO, length, &mut dice);
+        arrivals = arrivals.with_grain(grain, &mut Dice::new(1));
+        let mut places = std::collections::BTreeSet::new();
+        for exact in &exact {
+            let at = arrivals.next().unwrap().as_nanos();
+            assert!(at >= *exact && at - exact <= 200_000, "{exact} became {at}");
+            places.insert(at);
+            arrivals.advance(&mut dice);
+        }
+        assert_eq!(arrivals.next(), None);
+        assert!((4_900..=5_001).contains(&places.len()), "{}", places.len());
+        let first = *places.first().unwrap() % 200_000;
+        assert!(places.iter().all(|at| at % 200_000 == first) && first > 0);
     }
 
     /// From 0 to 100 a second over 10 s is 500 arrivals, then 100 a second for 10 s: 1,000.

@@ -54,6 +54,8 @@ impl Control {
 pub(crate) struct Ends {
     pub(crate) uac: Option<Uac>,
     pub(crate) uas: Option<Uas>,
+    /// How late a busy thread may be, so that messages gather.
+    pub(crate) gather: Duration,
 }
 
 /// One second of one thread.
@@ -154,7 +156,7 @@ fn receive(ends: &mut Ends, net: &mut Net, out: &mut Outbox, now: Instant) -> Re
         .into_iter()
         .flatten()
         .min();
-    let sleep = next.map_or(IDLE, |next| (next - now).min(IDLE));
+    let sleep = next.map_or(IDLE, |next| (next - now).min(IDLE)).max(ends.gather);
     net.wait(Some(sleep)).map_err(|error| StoneError::socket("epoll", &error))?;
     for error in net.errors() {
         let peer = error.hop.peer;

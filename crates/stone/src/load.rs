@@ -193,6 +193,8 @@ pub struct Load {
     pub ramp: Ramp,
     /// Spacing of attempts.
     pub spacing: Spacing,
+    /// Attempts due within so long a time begin together, at its end; zero: each at its own time.
+    pub grain: Duration,
     /// How long attempts are begun, warm-up included.
     pub length: Duration,
     /// Attempts begun in this first part are not judged.
@@ -217,7 +219,7 @@ pub struct Load {
     pub calls_max: usize,
     /// The seed of all that is random.
     pub seed: u64,
-    /// Tells the messages of this run from those of others.
+    /// Tells the messages of this run from those of others; each thread has its own.
     pub run: u32,
     /// How messages travel.
     pub transport: Transport,
@@ -225,4 +227,47 @@ pub struct Load {
     pub caller_addr: SocketAddr,
     /// The address put in Contact of registered users and in Contact of the answering end.
     pub callee_addr: SocketAddr,
+}
+
+impl Load {
+    /// One workload against one target, with every default.
+    #[must_use]
+    pub fn new(workload: Workload, target: SocketAddr, users: Users, rate: f64, length: Duration) -> Self {
+        Self {
+            mix: vec![(workload, 1)],
+            targets: vec![Target { addr: target, weight: 1 }],
+            domain: "localhost".to_owned(),
+            users,
+            choice: Choice::Uniform,
+            ramp: Ramp::flat(rate),
+            spacing: Spacing::Poisson,
+            grain: Self::GRAIN,
+            length,
+            warm_up: Duration::ZERO,
+            hold: Hold::None,
+            within: Duration::from_secs(2),
+            retransmit: Retransmit::Sipstone,
+            in_dialog: InDialog::Route,
+            invite_bytes: 600,
+            register_first: false,
+            clear_first: true,
+            expires: 3600,
+            calls_max: 1_000_000,
+            seed: 1,
+            run: 1,
+            transport: Transport::Udp,
+            caller_addr: target,
+            callee_addr: target,
+        }
+    }
+
+    /// The grain unless told otherwise: what begins together goes through the kernel together, and the arrivals of
+    /// every millisecond are still five.
+    pub const GRAIN: Duration = Duration::from_micros(200);
+
+    /// Whether some workload in it needs registered users.
+    #[must_use]
+    pub fn needs_bindings(&self) -> bool {
+        self.mix.iter().any(|&(workload, weight)| weight > 0 && workload.needs_bindings())
+    }
 }

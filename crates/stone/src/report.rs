@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::Progress;
+use crate::follow::Progress;
 use crate::tally::{CalleeCounts, CallerCounts, Kinds, Summary};
 use crate::times::Times;
 

@@ -7,8 +7,9 @@ use std::process::Command;
 use crate::arrivals::Ramp;
 use crate::drive::Control;
 use crate::error::StoneError;
+use crate::follow::Progress;
 use crate::report::Report;
-use crate::run::{Progress, Run};
+use crate::run::Run;
 
 /// How the rate is varied.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,7 +69,7 @@ pub fn search(
     rate_done: &mut dyn FnMut(&Report),
 ) -> Result<Found, StoneError> {
     let mut found = Found { reports: Vec::new(), rate: None, generator_limited: false };
-    let mut rate = run.ramp.to;
+    let mut rate = run.load.ramp.to;
     let (mut good, mut bad) = (None::<f64>, None::<f64>);
     while rate <= search.rate_max && !control.stop.load(Ordering::Relaxed) {
         let report = at_rate(run, search, rate, control, progress)?;
@@ -120,11 +121,13 @@ fn at_rate(
             restart(command)?;
         }
         let mut run = run.clone();
-        run.ramp = Ramp { from: run.ramp.from.min(rate), to: rate, over: run.ramp.over };
-        if run.ramp.over <= 0.0 {
-            run.ramp = Ramp::flat(rate);
-        }
-        run.seed = run.seed.wrapping_add(u64::from(turn));
+        let ramp = run.load.ramp;
+        run.load.ramp = if ramp.over > 0.0 {
+            Ramp { from: ramp.from.min(rate), to: rate, ..ramp }
+        } else {
+            Ramp::flat(rate)
+        };
+        run.load.seed = run.load.seed.wrapping_add(u64::from(turn));
         control.reset();
         reports.push(run.prepare()?.run(control, progress)?);
         std::thread::sleep(search.pause);

@@ -6,43 +6,28 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tandem_base::Instant;
-use tandem_sip::{ListenerId, Outbox, Transport};
+use tandem_sip::{ListenerId, Outbox};
 
 use crate::drive::{CALLEE, CALLER};
-use crate::load::{Hold, InDialog, Load, Retransmit, Target, Workload};
+use crate::load::{Hold, Load, Retransmit, Workload};
 use crate::uac::Uac;
 use crate::uas::{Answering, Uas};
-use crate::{Choice, Ramp, Spacing, Users};
+use crate::{Ramp, Users};
 
 fn addr(port: u16) -> SocketAddr {
     ([127, 0, 0, 1], port).into()
 }
 
 fn load(workload: Workload) -> Load {
+    let users = Users::parse("u00..u19", "").unwrap();
     Load {
-        mix: vec![(workload, 1)],
-        targets: vec![Target { addr: addr(2), weight: 1 }],
         domain: "example.org".into(),
-        users: Users::parse("u00..u19", "").unwrap(),
-        choice: Choice::Uniform,
-        ramp: Ramp::flat(200.0),
-        spacing: Spacing::Poisson,
-        length: Duration::from_secs(2),
-        warm_up: Duration::ZERO,
-        hold: Hold::None,
-        within: Duration::from_secs(2),
-        retransmit: Retransmit::Sipstone,
-        in_dialog: InDialog::Route,
-        invite_bytes: 600,
-        register_first: false,
-        clear_first: true,
-        expires: 3600,
         calls_max: 1000,
         seed: 7,
         run: 9,
-        transport: Transport::Udp,
         caller_addr: addr(1),
         callee_addr: addr(2),
+        ..Load::new(workload, addr(2), users, 200.0, Duration::from_secs(2))
     }
 }
 
@@ -89,6 +74,7 @@ impl World {
                     let Some(bytes) = network(from, &bytes) else { continue };
                     if from == CALLER {
                         self.uas.receive(now, addr(1), &bytes, &mut out);
+                        self.uas.tick(now, &mut out);
                     } else {
                         self.uac.receive(now, addr(2), &bytes, &mut out);
                     }

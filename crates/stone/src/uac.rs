@@ -190,10 +190,11 @@ impl Uac {
 
     /// Starts the load.
     pub fn begin(&mut self, now: Instant) {
-        let Load { ramp, spacing, length, warm_up, .. } = *self.load;
+        let Load { ramp, spacing, grain, length, warm_up, .. } = *self.load;
         self.phase = Phase::Running;
         self.judged_from = now + warm_up;
-        self.arrivals = Some(Arrivals::new(ramp, spacing, now, length, &mut self.dice));
+        let arrivals = Arrivals::new(ramp, spacing, now, length, &mut self.dice);
+        self.arrivals = Some(arrivals.with_grain(grain, &mut self.dice));
     }
 
     /// Whether the load is over and every attempt has ended.

@@ -79,6 +79,10 @@ pub struct Uas {
     source: Source,
     answer_rest: Vec<u8>,
     ringing_rest: Vec<u8>,
+    /// Answers to BYE and to INVITE that leave at the end of the turn, behind the 180s: messages of one kind in a row
+    /// have one size, and so leave as a train.
+    byes: Outbox,
+    answers: Outbox,
     /// What was counted.
     pub counts: CalleeCounts,
     /// Unexpected messages.
@@ -102,6 +106,8 @@ impl Uas {
             source: Source::new(),
             answer_rest,
             ringing_rest,
+            byes: Outbox::new(),
+            answers: Outbox::new(),
             counts: CalleeCounts::default(),
             unexpected: Kinds::default(),
             answering,
@@ -109,14 +115,14 @@ impl Uas {
         }
     }
 
-    /// Takes one datagram.
+    /// Takes one datagram. Some answers wait for the next [`Uas::tick`], which ends the turn.
     pub fn receive(&mut self, now: Instant, peer: SocketAddr, message: &[u8], out: &mut Outbox) {
         self.counts.received += 1;
         match split(message) {
             Some((Start::Request { method, .. }, lines)) => match method {
                 b"INVITE" => self.invite(now, peer, lines, message, out),
                 b"ACK" => self.ack(now, lines, message),
-                b"BYE" => self.bye(now, peer, lines, message, out),
+                b"BYE" => self.bye(now, peer, lines, message),
                 _ => {
                     self.counts.others += 1;
                     self.answer(peer, lines, b"SIP/2.0 200 OK", b"", method == b"REGISTER", out);
@@ -163,7 +169,7 @@ impl Uas {
         let key = self.hash.hash64(&[call_id]);
         if let Some(&token) = self.by_call_id.get(&key) {
             if tagged {
-                self.put_answer(now, token, peer, lines, out); // a re-INVITE
+                self.put_answer(now, token, peer, lines); // a re-INVITE
                 return;
             }
             self.counts.repeated_invites += 1;
@@ -195,7 +201,7 @@ impl Uas {
             out.write(Hop::udp(self.listener, peer), |bytes| self.source.put(bytes, lines, peer, &reply));
         }
         if self.answering.ring.is_zero() {
-            self.put_answer(now, token, peer, lines, out);
+            self.put_answer(now, token, peer, lines);
         } else {
             let mut kept = self.spare.pop().unwrap_or_default();
             self.make_answer(token, peer, lines, &mut kept);
@@ -230,26 +236,22 @@ impl Uas {
         self.source.put(into, lines, peer, &reply);
     }
 
-    fn put_answer(
-        &mut self,
-        now: Instant,
-        token: Token,
-        peer: SocketAddr,
-        lines: Lines<'_>,
-        out: &mut Outbox,
-    ) {
+    fn put_answer(&mut self, now: Instant, token: Token, peer: SocketAddr, lines: Lines<'_>) {
         self.counts.sent += 1;
-        out.write(Hop::udp(self.listener, peer), |bytes| self.make_answer(token, peer, lines, bytes));
-        let Some(call) = self.calls.get_mut(token) else { return };
-        if call.state == State::Ringing {
+        let mut answers = core::mem::take(&mut self.answers);
+        answers.write(Hop::udp(self.listener, peer), |bytes| self.make_answer(token, peer, lines, bytes));
+        if let Some(call) = self.calls.get_mut(token)
+            && call.state == State::Ringing
+        {
             call.state = State::Answered;
             if self.answering.retransmit != Retransmit::None {
                 call.answer = self.spare.pop().unwrap_or_default();
-                call.answer.extend_from_slice(out.last());
+                call.answer.extend_from_slice(answers.last());
                 self.timers.after(now, Delay::Repeat(0), token, STEP_REPEAT);
             }
             self.timers.after(now, Delay::GiveUp, token, STEP_UNACKNOWLEDGED);
         }
+        self.answers = answers;
     }
 
     /// Our token in the To tag; counts requests for another handler.
@@ -297,7 +299,7 @@ impl Uas {
         }
     }
 
-    fn bye(&mut self, now: Instant, peer: SocketAddr, lines: Lines<'_>, message: &[u8], out: &mut Outbox) {
+    fn bye(&mut self, now: Instant, peer: SocketAddr, lines: Lines<'_>, message: &[u8]) {
         let token = self.token_of(lines, message);
         let status_line: &[u8] = match token.and_then(|token| self.calls.get_mut(token)) {
             Some(call) => {
@@ -320,11 +322,17 @@ impl Uas {
                 b"SIP/2.0 481 Call/Transaction Does Not Exist"
             }
         };
-        self.answer(peer, lines, status_line, b"", false, out);
+        let mut byes = core::mem::take(&mut self.byes);
+        self.answer(peer, lines, status_line, b"", false, &mut byes);
+        self.byes = byes;
     }
 
-    /// Does what has become due.
+    /// Sends what [`Uas::receive`] left, and does what has become due.
     pub fn tick(&mut self, now: Instant, out: &mut Outbox) {
+        for kept in [&mut self.byes, &mut self.answers] {
+            kept.iter().for_each(|(hop, message)| out.send(hop, message));
+            kept.clear();
+        }
         while let Some(due) = self.timers.pop(now) {
             let token = due.token;
             let Some(call) = self.calls.get_mut(token) else { continue };

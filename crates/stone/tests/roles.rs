@@ -21,7 +21,7 @@ fn a_plan_with_two_loaders_gives_one_result_with_the_sum_of_both() {
         let users = Users::parse("20", "").unwrap();
         let mut run = Run::new(Workload::Options, listen, users, 200.0, Duration::from_secs(1));
         run.roles = Roles::Both;
-        run.within = Duration::from_secs(10);
+        run.load.within = Duration::from_secs(10);
         run.limits = Limits { lateness: Duration::from_secs(5), begun: 0.99 };
         Ok(run)
     };

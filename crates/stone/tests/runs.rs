@@ -19,8 +19,8 @@ fn free_port() -> SocketAddr {
 fn run(workload: Workload, target: SocketAddr, rate: f64) -> Run {
     let mut run = Run::new(workload, target, Users::parse("20", "").unwrap(), rate, Duration::from_secs(1));
     run.limits = Limits { lateness: Duration::from_secs(5), begun: 0.99 };
-    run.within = Duration::from_secs(10);
-    run.in_dialog = InDialog::Target;
+    run.load.within = Duration::from_secs(10);
+    run.load.in_dialog = InDialog::Target;
     run
 }
 
@@ -72,12 +72,12 @@ fn two_threads_share_users_and_rate_and_their_calls_do_not_mix() {
     let mut run = run(Workload::Outbound, callee, 200.0);
     run.threads = 2;
     run.callee = Some(SocketAddr::new(listen.ip(), 0));
-    run.targets[0].addr = callee;
+    run.load.targets[0].addr = callee;
     // Each thread's calls name its own answering end; sent to the first one's address they would stray.
     let stop = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
         let reflector = scope.spawn(|| reflect(&[callee], &stop));
-        run.mix = vec![(Workload::Options, 1)];
+        run.load.mix = vec![(Workload::Options, 1)];
         let report = result(&run).unwrap();
         stop.store(true, Ordering::Relaxed);
         reflector.join().unwrap().unwrap();
@@ -93,8 +93,8 @@ fn a_generator_that_cannot_keep_up_voids_its_run() {
     let callee = free_port();
     let mut run = run(Workload::Outbound, callee, 200.0);
     run.callee = Some(callee);
-    run.calls_max = 1;
-    run.hold = Hold::Constant(0.1);
+    run.load.calls_max = 1;
+    run.load.hold = Hold::Constant(0.1);
     let report = result(&run).unwrap();
     assert!(!report.stands());
     assert!(report.void.iter().any(|reason| reason.contains("were begun")), "{:?}", report.void);
@@ -107,12 +107,12 @@ fn what_is_wrong_is_one_line_before_the_run() {
     busy.callee = taken.local_addr().ok();
     let nobody = run(Workload::Proxy200, free_port(), 10.0);
     let mut still = run(Workload::Outbound, free_port(), 10.0);
-    still.ramp.to = 0.0;
+    still.load.ramp.to = 0.0;
     for (run, words) in
         [(busy, "ss -ulpn"), (nobody, "could not be registered at 127.0.0.1"), (still, "above zero")]
     {
         let mut run = run;
-        run.within = Duration::from_millis(300);
+        run.load.within = Duration::from_millis(300);
         let error = result(&run).unwrap_err().to_string();
         assert!(error.contains(words) && error.lines().count() == 1, "{error}");
     }

@@ -44,7 +44,7 @@ fn run(roles: Roles, target: SocketAddr) -> Run {
     let mut run = Run::new(Workload::Proxy200, target, users, 100.0, Duration::from_secs(2));
     run.roles = roles;
     run.limits = Limits { lateness: Duration::from_secs(5), begun: 0.99 };
-    run.within = Duration::from_secs(10);
+    run.load.within = Duration::from_secs(10);
     run
 }
 
@@ -93,9 +93,9 @@ fn our_end_calls_and_sipp_answers() {
     let mut sipp = answering(at);
     std::thread::sleep(Duration::from_millis(500));
     let mut run = run(Roles::Caller, at);
-    run.in_dialog = InDialog::Target;
-    run.spacing = Spacing::Uniform;
-    run.length = Duration::from_millis(2005); // uniform at 100 a second: 200 calls
+    run.load.in_dialog = InDialog::Target;
+    run.load.spacing = Spacing::Uniform;
+    run.load.length = Duration::from_millis(2005); // uniform at 100 a second: 200 calls
     let report = run.prepare().unwrap().run(&Control::default(), &mut |_| {}).unwrap();
     let status = sipp.wait().unwrap();
     assert!(status.success());

@@ -6,14 +6,15 @@ use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 use clap::Args;
+use tandem_net::NetOptions;
 
 use crate::arrivals::{Ramp, Spacing};
 use crate::audit::Limits;
 use crate::cpu::CpuOf;
 use crate::dns;
 use crate::error::StoneError;
-use crate::load::{Hold, InDialog, Retransmit, Target, Workload};
-use crate::run::{Roles, Run};
+use crate::load::{Hold, InDialog, Load, Retransmit, Target, Workload};
+use crate::run::{Roles, Run, net_options};
 use crate::users::{Choice, Users};
 
 /// Options of a load.
@@ -44,6 +45,9 @@ pub struct LoadArgs {
     /// Spacing of attempts.
     #[arg(long, value_enum, default_value_t = Spacing::Poisson)]
     pub arrivals: Spacing,
+    /// Attempts due within so long a time begin together, at its end; 0us: each at its own time.
+    #[arg(long, value_parser = seconds, default_value = "200us", value_name = "TIME")]
+    pub grain: Duration,
     /// Seed of all that is random; the same seed gives the same load.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -119,6 +123,13 @@ pub struct LoadArgs {
     /// Measure the CPU time of this cgroup (a directory).
     #[arg(long, value_name = "DIR")]
     pub cgroup: Option<PathBuf>,
+    /// How long a busy thread may let datagrams gather; up to that much is added to lateness and latencies.
+    #[arg(long, value_parser = seconds, default_value = "0s", value_name = "TIME")]
+    pub gather: Duration,
+    /// Send each message by itself. Without this, messages of one size to one peer go through the kernel as one; on
+    /// loopback a server of several sockets with one address then sees only the first of them when it steers.
+    #[arg(long)]
+    pub no_trains: bool,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
@@ -230,35 +241,46 @@ impl LoadArgs {
         } else {
             Ramp { from: self.rate_from, to: self.rate, over: self.ramp.as_secs_f64() }
         };
+        let target = targets.first().map_or_else(|| ([127, 0, 0, 1], 5060).into(), |target| target.addr);
+        let length = self.length.unwrap_or(Duration::from_secs(60));
         Ok(Run {
             roles,
             threads: self.threads,
             caller: self.caller,
             callee: self.callee,
-            mix,
-            targets,
-            domain: self.domain.clone(),
-            users: Users::parse(&self.users, &self.password)?,
-            choice: self.choice,
-            ramp,
-            spacing: self.arrivals,
-            length: self.length.unwrap_or(Duration::from_secs(60)),
-            warm_up: self.warm_up,
-            hold: self.hold,
-            within: self.within,
-            retransmit: self.retransmit,
-            in_dialog: self.in_dialog,
-            invite_bytes: self.invite_bytes,
+            load: Load {
+                mix,
+                targets,
+                domain: self.domain.clone(),
+                choice: self.choice,
+                ramp,
+                spacing: self.arrivals,
+                grain: self.grain,
+                warm_up: self.warm_up,
+                hold: self.hold,
+                within: self.within,
+                retransmit: self.retransmit,
+                in_dialog: self.in_dialog,
+                invite_bytes: self.invite_bytes,
+                clear_first: !self.keep_bindings,
+                expires: self.expires,
+                calls_max: self.calls_max,
+                seed: self.seed,
+                ..Load::new(
+                    Workload::Proxy200,
+                    target,
+                    Users::parse(&self.users, &self.password)?,
+                    self.rate,
+                    length,
+                )
+            },
             register_first: if self.no_register { Some(false) } else { self.register_first.then_some(true) },
-            clear_first: !self.keep_bindings,
-            expires: self.expires,
-            calls_max: self.calls_max,
             ringing: !self.no_ringing,
             ring: self.ring,
             handler: self.handler,
-            seed: self.seed,
             limits: Limits { lateness: self.lateness_max, ..Limits::default() },
             watch: CpuOf { pids: self.pid.clone(), cgroup: self.cgroup.clone() },
+            net: NetOptions { gather: self.gather, trains: !self.no_trains, ..net_options() },
         })
     }
 }

@@ -5,9 +5,10 @@ use std::sync::OnceLock;
 use super::args::LoadArgs;
 use super::{Done, stop};
 use crate::drive::Control;
+use crate::follow::Progress;
 use crate::load::Workload;
 use crate::report::write_folder;
-use crate::run::{Progress, Roles};
+use crate::run::Roles;
 
 /// What the signal thread and the run share.
 pub(super) fn control() -> &'static Control {

@@ -67,7 +67,7 @@ fn play(
     link: &mut Link,
 ) -> Result<(), StoneError> {
     run.handler = number;
-    run.seed = run.seed.wrapping_add(u64::from(number) << 32);
+    run.load.seed = run.load.seed.wrapping_add(u64::from(number) << 32);
     // A fixed port is the first helper's; the others take the next ones.
     let next_port = |addr: core::net::SocketAddr| {
         let port = if addr.port() == 0 { 0 } else { addr.port() + number * run.threads };
@@ -79,12 +79,12 @@ fn play(
         Role::Loader => {
             run.roles = Roles::Caller;
             run.register_first = Some(false);
-            run.ramp.from /= f64::from(of);
-            run.ramp.to /= f64::from(of);
+            run.load.ramp.from /= f64::from(of);
+            run.load.ramp.to /= f64::from(of);
         }
         Role::Handler => {
             run.roles = Roles::Handler;
-            run.users = run.users.share(usize::from(number), usize::from(of));
+            run.load.users = run.load.users.share(usize::from(number), usize::from(of));
         }
     }
     let threads = usize::from(run.threads.max(1));
