@@ -16,7 +16,7 @@ use crate::uas::Uas;
 
 /// The calling end's listener.
 pub(crate) const CALLER: ListenerId = ListenerId(0);
-/// The answering end's listener.
+/// The first answering end's listener; those of further ones follow.
 pub(crate) const CALLEE: ListenerId = ListenerId(1);
 
 /// How often a quiet thread looks up.
@@ -49,11 +49,12 @@ impl Control {
     }
 }
 
-/// One or both ends on one thread.
+/// The calling end, the answering ends, or both, on one thread.
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(crate) uac: Option<Uac>,
-    pub(crate) uas: Option<Uas>,
+    /// In the order of their listeners.
+    pub(crate) uas: Vec<Uas>,
     /// How late a busy thread may be, so that messages gather.
     pub(crate) gather: Duration,
 }
@@ -131,9 +132,7 @@ pub(crate) fn drive(
                 break;
             }
         }
-        if let Some(uas) = &mut ends.uas {
-            uas.tick(now, &mut out);
-        }
+        ends.uas.iter_mut().for_each(|uas| uas.tick(now, &mut out));
         net.flush(&mut out);
         let all_done = control.done.load(Ordering::Acquire) >= threads;
         match (&ends.uac, done_at) {
@@ -152,10 +151,8 @@ pub(crate) fn drive(
 
 /// Waits for datagrams or the next deadline and hands over what came.
 fn receive(ends: &mut Ends, net: &mut Net, out: &mut Outbox, now: Instant) -> Result<(), StoneError> {
-    let next = [ends.uac.as_ref().and_then(Uac::next), ends.uas.as_ref().and_then(Uas::next)]
-        .into_iter()
-        .flatten()
-        .min();
+    let answering = ends.uas.iter().filter_map(Uas::next);
+    let next = ends.uac.as_ref().and_then(Uac::next).into_iter().chain(answering).min();
     let sleep = next.map_or(IDLE, |next| (next - now).min(IDLE)).max(ends.gather);
     net.wait(Some(sleep)).map_err(|error| StoneError::socket("epoll", &error))?;
     for error in net.errors() {
@@ -171,7 +168,7 @@ fn receive(ends: &mut Ends, net: &mut Net, out: &mut Outbox, now: Instant) -> Re
         };
         if let Some(uac) = &mut ends.uac {
             uac.unexpected.count(&kind, b"");
-        } else if let Some(uas) = &mut ends.uas {
+        } else if let Some(uas) = ends.uas.first_mut() {
             uas.unexpected.count(&kind, b"");
         }
     }
@@ -179,10 +176,11 @@ fn receive(ends: &mut Ends, net: &mut Net, out: &mut Outbox, now: Instant) -> Re
     let now = clock::now();
     for datagram in net.batch() {
         let peer = datagram.hop.peer;
-        match (&mut ends.uac, &mut ends.uas) {
-            (Some(uac), _) if datagram.hop.listener == CALLER => uac.receive(now, peer, datagram.bytes, out),
-            (_, Some(uas)) if datagram.hop.listener == CALLEE => uas.receive(now, peer, datagram.bytes, out),
-            (Some(_) | None, Some(_) | None) => {}
+        let callee = datagram.hop.listener.0.checked_sub(CALLEE.0).map(usize::from);
+        match (&mut ends.uac, callee.and_then(|place| ends.uas.get_mut(place))) {
+            (_, Some(uas)) => uas.receive(now, peer, datagram.bytes, out),
+            (Some(uac), None) => uac.receive(now, peer, datagram.bytes, out),
+            (None, None) => {}
         }
     }
     Ok(())

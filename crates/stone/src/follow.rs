@@ -2,12 +2,14 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use crate::clock;
 use crate::drive::{Control, Sample};
 use crate::report::Point;
 use crate::run::Run;
+use crate::target::{self, Reading, Span};
 use crate::times::Second;
 
 /// What is told while a load runs, once a second.
@@ -30,6 +32,8 @@ pub(crate) struct Watched {
     pub(crate) after: Duration,
     pub(crate) on: Duration,
     pub(crate) registration: Duration,
+    /// What the target told of itself in that time.
+    pub(crate) spans: BTreeMap<String, Span>,
 }
 
 /// Follows the threads: starts them together, collects their seconds, and measures others' CPU while the load is on.
@@ -61,24 +65,35 @@ pub(crate) fn follow(
     control.begin.store(begin.as_nanos(), Ordering::Release);
     let (from, to) = (begin + run.load.warm_up, begin + run.load.length);
     let (mut first, mut last) = (None, None);
+    let (mut told_first, mut told_last) = (None, None);
     while control.done.load(Ordering::Acquire) < callers && control.ended.load(Ordering::Acquire) == 0 {
         let now = clock::now();
         if first.is_none() && now >= from {
             first = Some((now, run.watch.used()));
+            told_first = told(run);
         }
         let over = now >= to || control.stop.load(Ordering::Relaxed);
         if last.is_none() && over {
             last = Some((now, run.watch.used()));
+            told_last = told(run);
         }
         points.drain(samples, progress);
         std::thread::sleep(if over { Duration::from_millis(5) } else { tick });
     }
     // The last attempt may be over before the time is: then the load was on until now.
     let last = last.or_else(|| Some((clock::now(), run.watch.used())));
+    if let (Some(before), Some(after)) = (told_first, told_last.or_else(|| told(run))) {
+        watched.spans = after.since(&before);
+    }
     if let (Some((start, before)), Some((end, after))) = (first, last) {
         watched = Watched { before, after, on: end - start, ..watched };
     }
     watched
+}
+
+/// What the target tells now. It told something before the run; if it does no more, there is no difference to report.
+fn told(run: &Run) -> Option<Reading> {
+    run.target_metrics.as_deref().and_then(|url| target::read(url).ok())
 }
 
 /// Seconds of all threads, put together.

@@ -31,6 +31,7 @@ mod run;
 pub mod scenario;
 mod search;
 mod tally;
+mod target;
 mod template;
 mod timers;
 mod times;
@@ -57,6 +58,7 @@ pub use report::{Point, Report, csv, html, merge_reports, rates_csv, write_folde
 pub use run::{Prepared, Roles, Run};
 pub use search::{Found, Method, Search, search};
 pub use tally::{CalleeCounts, CallerCounts, Kinds, Latency, Summary, Unexpected};
+pub use target::Span;
 pub use times::{Second, Times};
 pub use uac::Uac;
 pub use uas::{Answering, Uas};

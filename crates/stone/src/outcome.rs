@@ -44,7 +44,7 @@ pub(crate) fn merge(
             unexpected.merge(&uac.unexpected);
             times.merge(&uac.times);
         }
-        if let Some(uas) = thread.ends.uas {
+        for uas in thread.ends.uas {
             answered.merge(&uas.counts);
             unexpected.merge(&uas.unexpected);
         }
@@ -85,6 +85,7 @@ pub(crate) fn merge(
     };
     report.derive(&times);
     report.watch(watched.after.saturating_sub(watched.before), watched.on);
+    report.target_spans = watched.spans.clone();
     report.times = times;
     report.void = audit(&report, run.roles, &run.limits);
     report

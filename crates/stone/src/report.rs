@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::follow::Progress;
 use crate::tally::{CalleeCounts, CallerCounts, Kinds, Summary};
+use crate::target::Span;
 use crate::times::Times;
 
 /// One second of a run.
@@ -111,6 +112,8 @@ pub struct Report {
     pub server_cpu_share: f64,
     /// The same per judged attempt, in microseconds.
     pub server_us_per_attempt: f64,
+    /// What the target told of itself over the judged part: `decision` and `forward` of a balancer.
+    pub target_spans: BTreeMap<String, Span>,
     /// INVITE to 200, from the intended start.
     pub setup: Summary,
     /// INVITE to the first answer above 100.

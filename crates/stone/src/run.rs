@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use tandem_net::{Net, NetOptions, UdpOptions, UdpSocket};
+use tandem_sip::ListenerId;
 
 use crate::arrivals::Ramp;
 use crate::audit::Limits;
@@ -19,6 +20,7 @@ use crate::follow::{Points, Progress, Watched, follow};
 use crate::load::{Load, Workload};
 use crate::outcome::{merge, registered};
 use crate::report::Report;
+use crate::target;
 use crate::uac::Uac;
 use crate::uas::{Answering, Uas};
 use crate::users::Users;
@@ -55,8 +57,9 @@ pub struct Run {
     /// The calling end's address; `None` takes the one from which the first target is reached. Thread `n` adds `n` to
     /// a port other than 0.
     pub caller: Option<SocketAddr>,
-    /// The answering end's address, in the same way.
-    pub callee: Option<SocketAddr>,
+    /// The answering end's address, in the same way; none takes any. Of several, each is an answering end of its own,
+    /// all on one thread: a balancer's destinations.
+    pub callees: Vec<SocketAddr>,
     /// What is offered, by all threads together. Its addresses, run number and whether users are registered are
     /// settled for each thread by [`Run::prepare`].
     pub load: Load,
@@ -72,6 +75,8 @@ pub struct Run {
     pub limits: Limits,
     /// Processes whose CPU time is measured over the on-interval.
     pub watch: CpuOf,
+    /// Where the target tells its metrics (`http://HOST:PORT/metrics`), of which a balancer's times are reported.
+    pub target_metrics: Option<String>,
     /// Batches, trains and how long a busy thread lets datagrams gather.
     pub net: NetOptions,
 }
@@ -84,7 +89,7 @@ impl Run {
             roles: Roles::Both,
             threads: 1,
             caller: None,
-            callee: None,
+            callees: Vec::new(),
             load: Load::new(workload, target, users, rate, length),
             register_first: None,
             ringing: true,
@@ -92,6 +97,7 @@ impl Run {
             handler: 0,
             limits: Limits::default(),
             watch: CpuOf::default(),
+            target_metrics: None,
             net: net_options(),
         }
     }
@@ -122,6 +128,9 @@ impl Run {
                 "each thread needs a user of its own",
             ));
         }
+        if self.callees.len() > 1 && of > 1 {
+            return Err(StoneError::plan("callee", "", "several answering ends need --threads 1"));
+        }
         Ok(())
     }
 
@@ -147,6 +156,9 @@ impl Run {
     /// [`StoneError::Plan`] for values that make no sense, [`StoneError::Socket`] for what the system refuses.
     pub fn prepare(&self) -> Result<Prepared, StoneError> {
         self.check()?;
+        if let Some(url) = &self.target_metrics {
+            target::read(url)?;
+        }
         let target = self.load.targets.first().map(|target| target.addr);
         let local = local_ip(target)?;
         let stamp = clock::wall().as_nanos() ^ (u128::from(std::process::id()) << 40);
@@ -169,13 +181,22 @@ impl Run {
                 net.add_udp(listener, socket).map_err(|error| StoneError::socket("epoll", &error))?;
                 Ok(if bound.ip().is_unspecified() { SocketAddr::new(local, bound.port()) } else { bound })
             };
-            let none = self.callee.unwrap_or(SocketAddr::new(local, 5060));
+            let none = self.callees.first().copied().unwrap_or(SocketAddr::new(local, 5060));
             let caller = if self.roles == Roles::Callee { none } else { open(CALLER, self.caller)? };
-            let callee = if self.roles == Roles::Caller { none } else { open(CALLEE, self.callee)? };
+            let wishes = if self.callees.is_empty() {
+                vec![None]
+            } else {
+                self.callees.iter().copied().map(Some).collect()
+            };
+            let mut callees = Vec::new();
+            for (place, wish) in (0..).zip(wishes).filter(|_| self.roles != Roles::Caller) {
+                callees.push((place, open(ListenerId(CALLEE.0 + place), wish)?));
+            }
+            let callee = callees.first().map_or(none, |(_, addr)| *addr);
             let load = Arc::new(self.load(part, run, caller, callee));
-            let answering = Answering {
-                addr: callee,
-                handler: self.handler.wrapping_add(part),
+            let answering = |place: u16, addr| Answering {
+                addr,
+                handler: self.handler.wrapping_add(part).wrapping_add(place),
                 ringing: self.ringing,
                 ring: self.ring,
                 retransmit: self.load.retransmit,
@@ -183,7 +204,9 @@ impl Run {
                 seed: self.load.seed ^ u64::from(run),
             };
             let uac = (self.roles != Roles::Callee).then(|| Uac::new(load, CALLER, u64::from(part)));
-            let uas = (self.roles != Roles::Caller).then(|| Uas::new(answering, CALLEE));
+            let uas = callees.into_iter();
+            let uas = uas.map(|(place, addr)| Uas::new(answering(place, addr), ListenerId(CALLEE.0 + place)));
+            let uas = uas.collect();
             threads.push((Ends { uac, uas, gather: self.net.gather }, net));
         }
         Ok(Prepared { run: self.clone(), threads })
@@ -219,7 +242,7 @@ impl Prepared {
         let nets = self.threads.iter().map(|(_, net)| net);
         nets.flat_map(|net| {
             net.sockets()
-                .filter(|(listener, _)| *listener == CALLEE)
+                .filter(|(listener, _)| *listener != CALLER)
                 .map(|(_, socket)| socket.local_address())
         })
     }

@@ -8,7 +8,8 @@ use core::time::Duration;
 use std::net::UdpSocket;
 
 use tandem_stone::{
-    Control, CpuOf, Hold, InDialog, Limits, Pair, Report, Run, StoneError, Users, Workload, forward, reflect,
+    Control, CpuOf, Hold, InDialog, Limits, Pair, Report, Run, StoneError, Target, Users, Workload, forward,
+    reflect,
 };
 
 fn free_port() -> SocketAddr {
@@ -35,7 +36,7 @@ fn calls_through_a_bare_forwarder_all_succeed_and_it_passes_six_datagrams_each()
     let (report, passed) = std::thread::scope(|scope| {
         let forwarder = scope.spawn(|| forward(&[Pair { listen, callee }], &stop));
         let mut run = run(Workload::Outbound, listen, 200.0);
-        run.callee = Some(callee);
+        run.callees = vec![callee];
         run.watch = CpuOf { pids: vec![std::process::id()], cgroup: None };
         let report = result(&run).unwrap();
         stop.store(true, Ordering::Relaxed);
@@ -71,7 +72,7 @@ fn two_threads_share_users_and_rate_and_their_calls_do_not_mix() {
     let (listen, callee) = (free_port(), free_port());
     let mut run = run(Workload::Outbound, callee, 200.0);
     run.threads = 2;
-    run.callee = Some(SocketAddr::new(listen.ip(), 0));
+    run.callees = vec![SocketAddr::new(listen.ip(), 0)];
     run.load.targets[0].addr = callee;
     // Each thread's calls name its own answering end; sent to the first one's address they would stray.
     let stop = AtomicBool::new(false);
@@ -87,12 +88,62 @@ fn two_threads_share_users_and_rate_and_their_calls_do_not_mix() {
     assert!(report.judged.intended > 100);
 }
 
+/// Calls to three answering ends at random, where in-dialog requests either follow the Contact or are spread anew, as by
+/// a balancer without affinity.
+#[test]
+fn a_call_that_changes_its_answering_end_is_noticed() {
+    for (in_dialog, strays) in [(InDialog::Route, false), (InDialog::Target, true)] {
+        let callees: Vec<_> = (0..3).map(|_| free_port()).collect();
+        let mut run = run(Workload::Outbound, callees[0], 200.0);
+        run.callees = callees.clone();
+        run.load.in_dialog = in_dialog;
+        // A call keeps its target.
+        run.load.targets = callees.iter().map(|&addr| Target { addr, weight: 1 }).collect();
+        let stop = AtomicBool::new(false);
+        let front = free_port();
+        if strays {
+            run.load.targets = vec![Target { addr: front, weight: 1 }];
+        }
+        let report = std::thread::scope(|scope| {
+            let spreader = scope.spawn(|| spread(front, &callees, &stop));
+            let report = result(&run).unwrap();
+            stop.store(true, Ordering::Relaxed);
+            spreader.join().unwrap();
+            report
+        });
+        assert!(report.judged.intended > 100);
+        assert_eq!(report.callee.strayed > 0, strays, "{report}");
+        assert_eq!(report.judged.succeeded == report.judged.intended, !strays, "{report}");
+    }
+}
+
+/// A balancer without a memory: each datagram from outside goes to the next of `callees`, theirs to whom it came from
+/// last.
+fn spread(front: SocketAddr, callees: &[SocketAddr], stop: &AtomicBool) {
+    let socket = UdpSocket::bind(front).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let (mut caller, mut next, mut buffer) = (None, 0, [0; 4096]);
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        let to = if callees.contains(&from) {
+            caller
+        } else {
+            caller = Some(from);
+            next = (next + 1) % callees.len();
+            callees.get(next).copied()
+        };
+        if let (Some(to), Some(datagram)) = (to, buffer.get(..length)) {
+            socket.send_to(datagram, to).unwrap();
+        }
+    }
+}
+
 /// One call at a time, each held for a tenth of a second, cannot carry 200 a second: the generator is the bottleneck.
 #[test]
 fn a_generator_that_cannot_keep_up_voids_its_run() {
     let callee = free_port();
     let mut run = run(Workload::Outbound, callee, 200.0);
-    run.callee = Some(callee);
+    run.callees = vec![callee];
     run.load.calls_max = 1;
     run.load.hold = Hold::Constant(0.1);
     let report = result(&run).unwrap();
@@ -104,7 +155,7 @@ fn a_generator_that_cannot_keep_up_voids_its_run() {
 fn what_is_wrong_is_one_line_before_the_run() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut busy = run(Workload::Outbound, free_port(), 10.0);
-    busy.callee = taken.local_addr().ok();
+    busy.callees = taken.local_addr().into_iter().collect();
     let nobody = run(Workload::Proxy200, free_port(), 10.0);
     let mut still = run(Workload::Outbound, free_port(), 10.0);
     still.load.ramp.to = 0.0;

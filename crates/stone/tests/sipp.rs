@@ -73,7 +73,7 @@ fn script(source: &str, local: SocketAddr, remote: SocketAddr) -> Script {
 fn sipp_calls_and_our_end_answers() {
     let at = free_port();
     let mut run = run(Roles::Callee, at);
-    run.callee = Some(at);
+    run.callees = vec![at];
     let prepared = run.prepare().unwrap();
     let control = Control::default();
     let report = std::thread::scope(|scope| {

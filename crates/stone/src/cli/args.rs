@@ -96,9 +96,9 @@ pub struct LoadArgs {
     /// Address of the calling end [default: any port of the address that reaches the target].
     #[arg(long, value_name = "ADDR:PORT")]
     pub caller: Option<SocketAddr>,
-    /// Address of the answering end.
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub callee: Option<SocketAddr>,
+    /// Address of the answering end; several, separated by commas, for the destinations of a balancer.
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
+    pub callee: Vec<SocketAddr>,
     /// Do not send 180.
     #[arg(long)]
     pub no_ringing: bool,
@@ -123,6 +123,10 @@ pub struct LoadArgs {
     /// Measure the CPU time of this cgroup (a directory).
     #[arg(long, value_name = "DIR")]
     pub cgroup: Option<PathBuf>,
+    /// Report what the target tells of itself there over the judged part: how long its balancer took to decide and to
+    /// forward, as in http://127.0.0.1:9090/metrics.
+    #[arg(long, value_name = "URL")]
+    pub target_metrics: Option<String>,
     /// How long a busy thread may let datagrams gather; up to that much is added to lateness and latencies.
     #[arg(long, value_parser = seconds, default_value = "0s", value_name = "TIME")]
     pub gather: Duration,
@@ -221,7 +225,10 @@ impl LoadArgs {
     /// As a run, checked.
     pub(crate) fn to_run(&self, workload: Option<Workload>, roles: Roles) -> Result<Run, StoneError> {
         let targets = if self.target.is_empty() && roles == Roles::Callee {
-            vec![Target { addr: self.callee.unwrap_or_else(|| ([127, 0, 0, 1], 5060).into()), weight: 1 }]
+            vec![Target {
+                addr: self.callee.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], 5060).into()),
+                weight: 1,
+            }]
         } else {
             self.target.iter().map(|text| target(text, self.dns)).collect::<Result<Vec<_>, _>>()?.concat()
         };
@@ -247,7 +254,7 @@ impl LoadArgs {
             roles,
             threads: self.threads,
             caller: self.caller,
-            callee: self.callee,
+            callees: self.callee.clone(),
             load: Load {
                 mix,
                 targets,
@@ -280,6 +287,7 @@ impl LoadArgs {
             handler: self.handler,
             limits: Limits { lateness: self.lateness_max, ..Limits::default() },
             watch: CpuOf { pids: self.pid.clone(), cgroup: self.cgroup.clone() },
+            target_metrics: self.target_metrics.clone(),
             net: NetOptions { gather: self.gather, trains: !self.no_trains, ..net_options() },
         })
     }

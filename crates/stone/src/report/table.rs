@@ -71,6 +71,13 @@ impl fmt::Display for Report {
                 self.server_cpu_share * 100.0
             )?;
         }
+        for (name, span) in self.target_spans.iter().filter(|(_, span)| span.count > 0) {
+            writeln!(
+                f,
+                "{name:<10} {:.2} us on average, deviation {:.2}, p50 <= {:.2}, p90 <= {:.2}, p99 <= {:.2}, max <= {:.2}; {} told by the target",
+                span.mean_us, span.sd_us, span.p50_us, span.p90_us, span.p99_us, span.max_us, span.count
+            )?;
+        }
         for (kind, unexpected) in &self.unexpected.0 {
             let first = unexpected.sample.lines().next().unwrap_or_default();
             writeln!(

@@ -74,7 +74,7 @@ fn play(
         core::net::SocketAddr::new(addr.ip(), port)
     };
     run.caller = run.caller.map(next_port);
-    run.callee = run.callee.map(next_port);
+    run.callees.iter_mut().for_each(|callee| *callee = next_port(*callee));
     match role {
         Role::Loader => {
             run.roles = Roles::Caller;
