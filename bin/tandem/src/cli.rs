@@ -171,6 +171,9 @@ pub(crate) enum CtlCommand {
     /// Where users can be reached now.
     #[command(subcommand)]
     Bindings(BindingsCommand),
+    /// The balancer's pools: list, drain, change, and why a call went where it went.
+    #[command(subcommand)]
+    Pool(PoolCommand),
     /// Check the configuration file as a whole and apply what changed.
     Reload,
     /// Take no new calls; those in progress go on, and the node stays.
@@ -247,6 +250,70 @@ pub(crate) enum BindingsCommand {
         /// The contact's URI as it is listed; without it, all.
         #[arg(long, value_name = "URI")]
         contact: Option<String>,
+    },
+}
+
+/// What is done with pools. A DESTINATION is an id, or POOL/ID where there are several pools. What `weight`, `add` and
+/// `remove` change holds until the next reload, when the file rules again.
+#[derive(Subcommand, Debug)]
+pub(crate) enum PoolCommand {
+    /// List the destinations with their state and live load.
+    List {
+        /// One pool only.
+        pool: Option<String>,
+    },
+    /// Give a destination no new calls; those that it has go on.
+    Drain {
+        /// ID or POOL/ID.
+        destination: String,
+    },
+    /// Let a drained or disabled destination take calls again.
+    Resume {
+        /// ID or POOL/ID.
+        destination: String,
+    },
+    /// As drain, and stop probing it.
+    Disable {
+        /// ID or POOL/ID.
+        destination: String,
+    },
+    /// Change a destination's share of new calls.
+    Weight {
+        /// ID or POOL/ID.
+        destination: String,
+        /// Relative to the others' weights; 0 for no new calls.
+        weight: u16,
+    },
+    /// Add a destination.
+    Add {
+        /// ID or POOL/ID.
+        destination: String,
+        /// Its address and port.
+        #[arg(value_name = "HOST:PORT")]
+        address: String,
+        /// Its share of new calls, relative to the others' weights.
+        #[arg(long, default_value_t = 1)]
+        weight: u16,
+        /// What divides its load.
+        #[arg(long)]
+        capacity: Option<u32>,
+        /// Used only while all of lower numbers are out.
+        #[arg(long, default_value_t = 0)]
+        priority: u8,
+        /// The cluster it is a member of.
+        #[arg(long)]
+        cluster: Option<String>,
+    },
+    /// Remove a destination; its calls go on.
+    Remove {
+        /// ID or POOL/ID.
+        destination: String,
+    },
+    /// Tell where a call is, and why.
+    Why {
+        /// The call's Call-ID.
+        #[arg(value_name = "CALL-ID")]
+        call_id: String,
     },
 }
 

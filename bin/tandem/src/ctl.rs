@@ -3,6 +3,7 @@
 mod bindings;
 mod import;
 mod node;
+mod pool;
 mod table;
 mod users;
 
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<()> {
     let done = match &args.command {
         CtlCommand::Users(command) => users::run(&mut client, command, show),
         CtlCommand::Bindings(command) => bindings::run(&mut client, command, show),
+        CtlCommand::Pool(command) => pool::run(&mut client, command, show),
         CtlCommand::Import(args) => import::run(&mut client, args, show),
         CtlCommand::Status => node::status(&mut client, show),
         CtlCommand::Reload => node::reload(&mut client, show),

@@ -3,12 +3,14 @@
 //! Order of a start: configuration, log, admin endpoint (so that `/readyz` tells what is waited for), key, store, load,
 //! control socket, shards, ready. Order of an end: not ready, drain, shards, store, exit.
 
+mod balance;
 mod dns;
 mod listing;
 mod metrics;
 mod newcomer;
 mod node_config;
 mod operator;
+mod pools;
 mod secret;
 mod shard;
 
@@ -18,8 +20,9 @@ use crate::files::{self, Loaded};
 use anyhow::{Context as _, bail};
 use core::time::Duration;
 use metrics::NodeCells;
-use node_config::{challenger_config, node_config};
+use node_config::{challenger_config, listeners, node_config};
 use operator::{InForce, Operator};
+use pools::Pools;
 use secret::random;
 use shard::{Keeper, Shard, Ticket};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -100,7 +103,10 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     let socket = ControlSocket::bind(&config.admin.socket).await?;
 
     let key = key(&secret::obtain(&config.auth)?)?;
-    let told = node_config(&config)?;
+    let asked = Arc::new(Notify::new());
+    let plan = plan(&config, clock, &asked)?;
+    let pools = Pools::new(plan.shards);
+    let told = node_config(&config, pools.take(&config, &listeners(&config)?, clock.now())?)?;
     let shared = Arc::new(shared(&config, &key, clock)?);
     let sockets = sockets(&config);
     let times: tandem_store::Clock = Arc::new(move || {
@@ -112,20 +118,23 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     let shards: Arc<OnceLock<Commands<Command>>> = Arc::default();
     let writer = start_writer(&config, &store, &shared, &sockets, &times, &shards)?;
 
-    let asked = Arc::new(Notify::new());
-    let plan = plan(&config, clock, &asked)?;
-    let mut loads = Vec::new();
+    let (mut loads, mut cells_of_pools) = (Vec::new(), Vec::new());
     let mut rng = Rng::from_key(random()?);
     let Running { commands, events, counters, threads, addresses, steered } =
         tandem_shard::start(&plan, |number| {
             let node = Node::new(Arc::clone(&told), Arc::clone(&shared), &key, rng.next_u64());
+            let mut node = node.on_shard(number);
+            node.lend_clock(Box::new(move || clock.now()));
+            let pools = balance::BalanceCell::default();
+            cells_of_pools.push(pools.clone());
             let cells = NodeCells::new(&registry, &node);
             loads.push(cells.load());
-            Shard::new(node, number, keeper(&config, writer.as_ref()), cells)
+            Shard::new(node, number, keeper(&config, writer.as_ref()), cells, pools)
         })?;
     told_steering(&config, &steered)?;
     let _ = shards.set(commands.clone());
     metrics::expose_shards(&registry, counters);
+    balance::expose(&registry, cells_of_pools);
     metrics::expose_shared(&registry, Arc::clone(&shared));
     if let Some(writer) = &writer {
         metrics::expose_store(&registry, Arc::clone(writer.stats()));
@@ -148,6 +157,7 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
         health: Arc::clone(&health),
         log,
         loads,
+        pools,
         clock,
         stop: Arc::clone(&stop),
     });

@@ -44,6 +44,25 @@ pub(crate) enum Request {
     Metrics {},
     /// Changes what is logged until the next reload.
     LogLevel { level: String },
+    /// The pools, or one, with their destinations and live load.
+    PoolList { pool: Option<String> },
+    /// Puts a destination, `ID` or `POOL/ID`, into a state.
+    PoolState { destination: String, state: PoolState },
+    /// Another weight until the next reload.
+    PoolWeight { destination: String, weight: u16 },
+    /// Another destination until the next reload.
+    PoolAdd {
+        destination: String,
+        address: String,
+        weight: u16,
+        capacity: Option<u32>,
+        priority: u8,
+        cluster: Option<String>,
+    },
+    /// No new calls for a destination, until the next reload; those that it has go on.
+    PoolRemove { destination: String },
+    /// Why a call went where it went.
+    PoolWhy { call_id: String },
 }
 
 /// A password never shows, not even in a debugger's print.
@@ -70,6 +89,12 @@ impl Request {
             Self::Shutdown {} => "shutdown",
             Self::Metrics {} => "metrics",
             Self::LogLevel { .. } => "log-level",
+            Self::PoolList { .. } => "pool-list",
+            Self::PoolState { .. } => "pool-state",
+            Self::PoolWeight { .. } => "pool-weight",
+            Self::PoolAdd { .. } => "pool-add",
+            Self::PoolRemove { .. } => "pool-remove",
+            Self::PoolWhy { .. } => "pool-why",
         }
     }
 
@@ -77,7 +102,12 @@ impl Request {
     pub(crate) fn is_change(&self) -> bool {
         !matches!(
             self,
-            Self::Status {} | Self::UsersList { .. } | Self::BindingsList { .. } | Self::Metrics {}
+            Self::Status {}
+                | Self::UsersList { .. }
+                | Self::BindingsList { .. }
+                | Self::Metrics {}
+                | Self::PoolList { .. }
+                | Self::PoolWhy { .. }
         )
     }
 }
@@ -177,6 +207,72 @@ pub(crate) struct BindingEntry {
     pub(crate) path: String,
     pub(crate) received: Option<String>,
     pub(crate) user_agent: String,
+}
+
+/// What an operator wants of a destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PoolState {
+    /// It takes calls.
+    Active,
+    /// It keeps its calls and gets no new ones.
+    Draining,
+    /// As draining, and it is not probed.
+    Disabled,
+}
+
+/// One pool of [`Request::PoolList`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct PoolEntry {
+    pub(crate) pool: String,
+    pub(crate) policy: String,
+    pub(crate) generation: u64,
+    pub(crate) destinations: Vec<DestinationEntry>,
+}
+
+/// One destination of a pool.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct DestinationEntry {
+    pub(crate) id: String,
+    pub(crate) address: String,
+    /// `active`, `draining`, `disabled`, `probing` or `down`.
+    pub(crate) state: String,
+    /// Why.
+    pub(crate) reason: String,
+    pub(crate) since_secs: u64,
+    /// For how long it gets no new calls though it is up.
+    pub(crate) held_secs: Option<u64>,
+    pub(crate) calls: u32,
+    /// Requests that it has not answered.
+    pub(crate) requests: u32,
+    pub(crate) work_thousandths: u64,
+    /// What the policy compares.
+    pub(crate) figure: Option<f64>,
+    pub(crate) weight: u16,
+    /// Below 1000 in slow start.
+    pub(crate) share_thousandths: u32,
+    pub(crate) capacity: Option<u32>,
+    pub(crate) priority: u8,
+    /// It left the pool and still has calls.
+    pub(crate) leaving: bool,
+}
+
+/// The answer to [`Request::PoolWhy`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct WhyEntry {
+    pub(crate) pool: String,
+    /// Where the call is, while the table knows it.
+    pub(crate) destination: Option<String>,
+    pub(crate) address: Option<String>,
+    /// How far the call is, as `INV` or `BYE_200`.
+    pub(crate) state: Option<String>,
+    /// `policy`, `failover` or `learned`.
+    pub(crate) cause: Option<String>,
+    /// Calls that were ahead of it.
+    pub(crate) ahead: Option<u16>,
+    pub(crate) since_secs: Option<u64>,
+    /// The choice in a sentence, while it is remembered.
+    pub(crate) explanation: Option<String>,
 }
 
 /// The answer to [`Request::Reload`].

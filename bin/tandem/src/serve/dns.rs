@@ -1,6 +1,6 @@
 //! Host names of targets to addresses, off the data path: RFC 3263, by the system's `/etc/hosts` and name servers.
 
-use crate::serve::shard::{Question, Shard};
+use crate::serve::shard::{Asked, Question, Shard};
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,7 +46,15 @@ pub(crate) async fn answer(
                 tell(&commands, shard, ticket, addresses).await;
             }
         }
-        while let Some((shard, question)) = events.poll() {
+        while let Some((shard, asked)) = events.poll() {
+            let question = match asked {
+                Asked::Name(question) => question,
+                Asked::Probed(answer) => {
+                    // A lost answer is a lost datagram: the next probe tells.
+                    let _ = commands.send(0, Command::Probed(answer));
+                    continue;
+                }
+            };
             match Arc::clone(&permits).try_acquire_owned() {
                 Ok(permit) => {
                     let answers = answers.clone();

@@ -12,10 +12,16 @@ use tandem_registrar as registrar;
 /// # Errors
 ///
 /// Never for a checked configuration; a listener that the proxy does not take is told by its address.
-pub(crate) fn node_config(config: &Config) -> anyhow::Result<Arc<node::Config>> {
+pub(crate) fn node_config(
+    config: &Config,
+    balance: Option<Arc<tandem_balance::Config>>,
+) -> anyhow::Result<Arc<node::Config>> {
     let listeners = listeners(config)?;
     let domains = node::Domains::new(&config.domains).context("no domain is configured")?;
-    let registrar = config.registrar.enabled.then(|| policy(config, &listeners));
+    // A pool that takes everything else takes this node's own addresses too; without domains nobody registers here.
+    let takes_rest = config.pools.iter().any(|pool| pool.hosts.is_empty());
+    let serves_users = config.registrar.enabled && !(takes_rest && config.domains == ["localhost"]);
+    let registrar = serves_users.then(|| policy(config, &listeners));
     let forward = proxy_config(config);
     Ok(Arc::new(node::Config {
         mode: match config.proxy.mode {
@@ -27,6 +33,7 @@ pub(crate) fn node_config(config: &Config) -> anyhow::Result<Arc<node::Config>> 
         proxy: forward,
         transaction: transaction(config),
         registrar,
+        balance,
         auth: auth(&config.auth),
         limits: limits(&config.limits),
         durability: match config.store.durability {
@@ -41,7 +48,7 @@ pub(crate) fn node_config(config: &Config) -> anyhow::Result<Arc<node::Config>> 
     }))
 }
 
-fn listeners(config: &Config) -> anyhow::Result<node::Listeners> {
+pub(crate) fn listeners(config: &Config) -> anyhow::Result<node::Listeners> {
     let listener = |listen: &operator::Listen| {
         let operator::ListenUri { transport, address } = listen.uri;
         let advertise = listen.advertise.as_ref().map(ToString::to_string);
@@ -130,7 +137,7 @@ fn auth(auth: &operator::Auth) -> node::Auth {
     }
 }
 
-fn limits(limits: &operator::SipLimits) -> tandem_sip::Limits {
+pub(crate) fn limits(limits: &operator::SipLimits) -> tandem_sip::Limits {
     tandem_sip::Limits {
         message_bytes_max: limits.message_bytes_max,
         start_line_bytes_max: limits.start_line_bytes_max,
@@ -164,7 +171,7 @@ mod tests {
     /// docs/CONFIG.md promises the core's own bounds as defaults where it has them.
     #[test]
     fn the_documented_defaults_are_the_cores() {
-        let config = node_config(&Config::default()).expect("the default is sound");
+        let config = node_config(&Config::default(), None).expect("the default is sound");
         assert_eq!(config.limits, tandem_sip::Limits::default());
         let core = tandem_transaction::Config::default();
         let (ours, own) = (config.transaction, core);
@@ -178,7 +185,7 @@ mod tests {
         let text = "[[listen]]\nuri = \"udp:0.0.0.0:5060\"\nadvertise = \"sip.example.org:5070\"\n\
                     [registrar]\nservice_route = true\n";
         let (config, _) = Config::check(text, "f").expect("sound");
-        let config = node_config(&config).expect("sound");
+        let config = node_config(&config, None).expect("sound");
         let policy = config.registrar.as_ref().expect("it registers");
         assert_eq!(policy.service_route, b"<sip:sip.example.org:5070;lr>");
     }

@@ -1,14 +1,15 @@
 //! What an operator's request does to the running node.
 
 use crate::control::protocol::{
-    Code, Failure, Imported, ImportedTable, Outcome, Page, Reloaded, Request, Status,
+    Code, Failure, Imported, ImportedTable, Outcome, Page, PoolState, Reloaded, Request, Status,
 };
 use crate::control::server::Control;
 use crate::files;
 use crate::serve::metrics::Load;
-use crate::serve::node_config::node_config;
+use crate::serve::node_config::{listeners, node_config};
+use crate::serve::pools::{self, Edit, Pools};
 use crate::serve::shard::Ticket;
-use crate::serve::{listing, log_level};
+use crate::serve::{balance, listing, log_level};
 use core::time::Duration;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ use tandem_store::{
 };
 use tandem_telemetry::{Health, LogHandle, Registry};
 use tokio::sync::Notify;
+
+/// How long a shard may take to answer an operator's question.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Everything a request may touch.
 pub(crate) struct Operator {
@@ -41,6 +45,7 @@ pub(crate) struct Operator {
     pub(crate) health: Arc<Health>,
     pub(crate) log: LogHandle,
     pub(crate) loads: Vec<Load>,
+    pub(crate) pools: Pools,
     pub(crate) clock: Clock,
     /// Notified once the node is to drain and exit.
     pub(crate) stop: Arc<Notify>,
@@ -92,6 +97,16 @@ impl Control for Operator {
             }
             Request::Metrics {} => Ok(json!(self.registry.expose())),
             Request::LogLevel { level } => self.set_level(&level),
+            Request::PoolList { pool } => self.list_pools(pool).await,
+            Request::PoolState { destination, state } => self.set_state(&destination, state),
+            Request::PoolWeight { destination, weight } => {
+                self.edit_pool(&destination, &Edit::Weight(weight))
+            }
+            Request::PoolRemove { destination } => self.edit_pool(&destination, &Edit::Remove),
+            Request::PoolAdd { destination, address, weight, capacity, priority, cluster } => {
+                self.add_destination(&destination, &address, weight, capacity, priority, cluster)
+            }
+            Request::PoolWhy { call_id } => self.why(call_id).await,
         }
     }
 }
@@ -257,7 +272,10 @@ impl Operator {
         let mut in_force = self.in_force();
         let diff = Config::diff(&in_force.config, &new);
         let config = in_force.config.reloaded(&new);
-        let told = node_config(&config).map_err(|error| Failure::new(Code::Invalid, format!("{error:#}")))?;
+        let invalid = |error: anyhow::Error| Failure::new(Code::Invalid, format!("{error:#}"));
+        let reached = listeners(&config).map_err(invalid)?;
+        let balanced = self.pools.take(&config, &reached, self.clock.now()).map_err(invalid)?;
+        let told = node_config(&config, balanced).map_err(invalid)?;
         self.tell_shards(&Command::Reconfigure(told));
         self.log
             .set_level(log_level(config.log.level))
@@ -296,6 +314,86 @@ impl Operator {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+    }
+
+    /// What every shard says to a question, those that do not answer in time left out.
+    async fn ask_shards<T: Send + 'static>(
+        &self,
+        look: impl Fn(&tandem_node::Node, tandem_base::Instant) -> T + Send + Sync + 'static,
+    ) -> Vec<T> {
+        let shards = self.commands.shards();
+        let (answers, mut answered) = tokio::sync::mpsc::channel(shards.max(1));
+        let look = move |node: &tandem_node::Node, now| {
+            let _ = answers.try_send(look(node, now));
+        };
+        self.tell_shards(&Command::Look(tandem_node::Look(Arc::new(look))));
+        let mut all = Vec::new();
+        while all.len() < shards {
+            match tokio::time::timeout(ANSWER_WITHIN, answered.recv()).await {
+                Ok(Some(answer)) => all.push(answer),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        all
+    }
+
+    async fn list_pools(&self, wanted: Option<String>) -> Outcome {
+        let name = wanted.clone();
+        let shards = self.ask_shards(move |node, now| balance::list(node, now, name.as_deref())).await;
+        let pools = shards.into_iter().next().unwrap_or_default();
+        match wanted {
+            Some(name) if pools.is_empty() => {
+                Err(Failure::new(Code::NotFound, format!("there is no pool {name}")))
+            }
+            Some(_) | None => Ok(json!(pools)),
+        }
+    }
+
+    async fn why(&self, call_id: String) -> Outcome {
+        let asked = call_id.clone();
+        let shards = self.ask_shards(move |node, now| balance::why(node, now, asked.as_bytes())).await;
+        match shards.into_iter().flatten().next() {
+            Some(why) => Ok(json!(why)),
+            None => Err(Failure::new(Code::NotFound, format!("no call {call_id} is known here"))),
+        }
+    }
+
+    fn set_state(&self, destination: &str, state: PoolState) -> Outcome {
+        let admin = match state {
+            PoolState::Active => tandem_balance::Admin::Active,
+            PoolState::Draining => tandem_balance::Admin::Draining,
+            PoolState::Disabled => tandem_balance::Admin::Disabled,
+        };
+        let set = self.pools.set_admin(destination, admin, self.clock.now());
+        set.map(|()| json!({})).map_err(|error| Failure::new(Code::NotFound, format!("{error:#}")))
+    }
+
+    fn edit_pool(&self, destination: &str, edit: &Edit) -> Outcome {
+        let invalid = |error: anyhow::Error| Failure::new(Code::Invalid, format!("{error:#}"));
+        let in_force = self.in_force();
+        let balanced = self.pools.edit(destination, edit, self.clock.now()).map_err(invalid)?;
+        let told = node_config(&in_force.config, Some(balanced)).map_err(invalid)?;
+        self.tell_shards(&Command::Reconfigure(told));
+        Ok(json!({}))
+    }
+
+    fn add_destination(
+        &self,
+        name: &str,
+        address: &str,
+        weight: u16,
+        capacity: Option<u32>,
+        priority: u8,
+        cluster: Option<String>,
+    ) -> Outcome {
+        let invalid = |error: anyhow::Error| Failure::new(Code::Invalid, format!("{error:#}"));
+        let id = name.rsplit_once('/').map_or(name, |(_, id)| id);
+        let typed = tandem_config::read_destination_parts(id, address)
+            .map_err(|(what, remedy)| Failure::new(Code::Invalid, format!("{what}; {remedy}")))?;
+        let typed = tandem_config::Destination { weight, capacity, priority, cluster, ..typed };
+        let reached = listeners(&self.in_force().config).map_err(invalid)?;
+        let new = pools::destination(&typed, &reached).map_err(invalid)?;
+        self.edit_pool(name, &Edit::Add(new))
     }
 
     fn set_level(&self, level: &str) -> Outcome {

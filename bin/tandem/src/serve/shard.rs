@@ -3,6 +3,7 @@
 //! The store is told from the shard's own thread, by a bounded queue that never makes it wait; only host names go to
 //! the control thread.
 
+use crate::serve::balance::BalanceCell;
 use crate::serve::metrics::NodeCells;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -42,20 +43,36 @@ pub(crate) struct Question {
     pub(crate) transport: Transport,
 }
 
+/// What a shard asks of the control thread.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// The addresses of a name.
+    Name(Question),
+    /// That the shard which probes is told of an answer.
+    Probed(tandem_balance::ProbeAnswer),
+}
+
 /// One shard's machine.
 pub(crate) struct Shard {
     node: Node,
     number: usize,
     keeper: Keeper,
-    questions: VecDeque<Question>,
+    questions: VecDeque<Asked>,
     cells: NodeCells,
+    pools: BalanceCell,
     /// When the counters are published next; `None` while nothing was counted.
     publish_at: Option<Instant>,
 }
 
 impl Shard {
-    pub(crate) fn new(node: Node, number: usize, keeper: Keeper, cells: NodeCells) -> Self {
-        Self { node, number, keeper, questions: VecDeque::new(), cells, publish_at: None }
+    pub(crate) fn new(
+        node: Node,
+        number: usize,
+        keeper: Keeper,
+        cells: NodeCells,
+        pools: BalanceCell,
+    ) -> Self {
+        Self { node, number, keeper, questions: VecDeque::new(), cells, pools, publish_at: None }
     }
 
     /// Something happened, so something may have been counted.
@@ -81,7 +98,7 @@ impl Shard {
 
 impl Machine for Shard {
     type Command = Command;
-    type Event = Question;
+    type Event = Asked;
 
     fn handle_input(&mut self, now: Instant, hop: Hop, message: &[u8], out: &mut Outbox) {
         self.touch(now);
@@ -101,13 +118,15 @@ impl Machine for Shard {
         while let Some(event) = self.node.poll_event() {
             match event {
                 Event::Persist { ticket, aor } => self.keep(now, ticket, &aor, out),
+                Event::Probed(answer) => self.questions.push_back(Asked::Probed(answer)),
                 Event::Resolve { ticket, host, port, transport } => {
-                    self.questions.push_back(Question { ticket, host, port, transport });
+                    self.questions.push_back(Asked::Name(Question { ticket, host, port, transport }));
                 }
             }
         }
         if self.publish_at.is_some_and(|due| due <= now) {
             self.cells.publish(&self.node);
+            self.pools.publish(now, self.number == 0, &self.node);
             self.publish_at = None;
         }
     }
@@ -121,7 +140,7 @@ impl Machine for Shard {
         self.node.handle_command(now, &command, out);
     }
 
-    fn poll_event(&mut self) -> Option<Question> {
+    fn poll_event(&mut self) -> Option<Asked> {
         self.questions.pop_front()
     }
 
