@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::kinds::{Job, Subject};
+use crate::kinds::Job;
 use crate::server::Server;
 
 /// How many users call and are called.
@@ -61,25 +61,28 @@ impl Driver {
     /// Runs one load against `server`.
     pub(crate) fn run(&self, server: &Server, load: &Load) -> Result<Sample> {
         let seconds = |time: Duration| format!("{}s", time.as_secs_f64());
-        let mut args = vec!["stone".to_owned(), load.job.name().to_owned()];
+        let mut args = vec!["stone".to_owned(), load.job.workload().to_owned()];
         let mut add = |name: &str, value: String| args.extend([name.to_owned(), value]);
         add("--target", format!("sip:{}", server.addr));
         add("--users", USERS.to_owned());
         add("--rate", load.rate.to_string());
         add("--for", seconds(load.warm_up + load.window));
         add("--warm-up", seconds(load.warm_up));
-        add("--callee", server.callee.to_string());
+        let callees: Vec<_> = server.callees.iter().map(ToString::to_string).collect();
+        add("--callee", callees.join(","));
         // A driver at its end falls behind without limit; a neighbour on a shared machine costs tens of milliseconds.
         add("--lateness-max", "100ms".to_owned());
         add("--pid", server.pid().to_string());
-        if server.subject == Subject::Forwarder {
+        if server.subject.is_forwarder() {
             add("--in-dialog", "target".to_owned());
+        }
+        if server.subject.is_forwarder() || load.job == Job::Balance {
             args.push("--no-register".to_owned());
         }
         let report = self.call(&args)?;
         let number = |name: &str| report.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         let setup = match load.job {
-            Job::Proxy200 => report.get("setup"),
+            Job::Proxy200 | Job::Balance => report.get("setup"),
             Job::Register => report.get("single").and_then(|single| single.get("register")),
         };
         let latency =

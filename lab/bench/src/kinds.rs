@@ -9,12 +9,28 @@ pub(crate) enum Job {
     Proxy200,
     /// REGISTER without digest, kept in RAM.
     Register,
+    /// The calls of Proxy 200 without any user registered, spread over [`CALLEES`] answering ends.
+    Balance,
 }
 
+/// Answering ends of [`Job::Balance`].
+pub(crate) const CALLEES: usize = 8;
+
 impl Job {
+    pub(crate) const ALL: [Self; 3] = [Self::Proxy200, Self::Register, Self::Balance];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Proxy200 => "proxy200",
+            Self::Register => "register",
+            Self::Balance => "balance",
+        }
+    }
+
+    /// The driver's name for its calls.
+    pub(crate) fn workload(self) -> &'static str {
+        match self {
+            Self::Proxy200 | Self::Balance => "proxy200",
             Self::Register => "register",
         }
     }
@@ -41,10 +57,18 @@ pub(crate) enum Subject {
     TandemRegistrar,
     /// The node with two shards, not pinned to one core.
     TandemStatelessTwo,
+    /// The forwarder again, with one answering end: the bar of the balancers.
+    BalanceForwarder,
+    /// Kamailio's dispatcher, algorithm 0: hash of the Call-ID.
+    KamailioHash,
+    /// Kamailio's dispatcher, algorithm 10: fewest calls.
+    KamailioCallLoad,
+    /// The node with a pool and nothing else, `policy = "tlwl"`.
+    TandemBalancer,
 }
 
 impl Subject {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Forwarder,
         Self::KamailioStateless,
         Self::TandemStateless,
@@ -54,6 +78,10 @@ impl Subject {
         Self::KamailioRegistrar,
         Self::TandemRegistrar,
         Self::TandemStatelessTwo,
+        Self::BalanceForwarder,
+        Self::KamailioHash,
+        Self::KamailioCallLoad,
+        Self::TandemBalancer,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -67,6 +95,10 @@ impl Subject {
             Self::KamailioRegistrar => "kamailio-registrar",
             Self::TandemRegistrar => "tandem-registrar",
             Self::TandemStatelessTwo => "tandem-stateless-2",
+            Self::BalanceForwarder => "balance-forwarder",
+            Self::KamailioHash => "kamailio-hash",
+            Self::KamailioCallLoad => "kamailio-call-load",
+            Self::TandemBalancer => "tandem-balancer",
         }
     }
 
@@ -82,6 +114,10 @@ impl Subject {
             Self::KamailioRegistrar => "Kamailio, bindings in RAM",
             Self::TandemRegistrar => "Tandem, bindings in RAM",
             Self::TandemStatelessTwo => "Tandem, stateless, two shards",
+            Self::BalanceForwarder => "bare forwarder",
+            Self::KamailioHash => "Kamailio dispatcher, hash of the Call-ID",
+            Self::KamailioCallLoad => "Kamailio dispatcher, fewest calls",
+            Self::TandemBalancer => "Tandem, TLWL",
         }
     }
 
@@ -94,11 +130,35 @@ impl Subject {
             | Self::TandemStateful
             | Self::TandemStatelessTwo => Job::Proxy200,
             Self::Reflector | Self::KamailioRegistrar | Self::TandemRegistrar => Job::Register,
+            Self::BalanceForwarder | Self::KamailioHash | Self::KamailioCallLoad | Self::TandemBalancer => {
+                Job::Balance
+            }
         }
     }
 
+    /// Whether it keeps what is finished for a while, so that it is warm only after that.
     pub(crate) fn is_stateful(self) -> bool {
-        matches!(self, Self::KamailioStateful | Self::TandemStateful)
+        matches!(
+            self,
+            Self::KamailioStateful | Self::TandemStateful | Self::KamailioCallLoad | Self::TandemBalancer
+        )
+    }
+
+    /// Whether it only copies datagrams, and answers nothing of its own.
+    pub(crate) fn is_bare(self) -> bool {
+        matches!(self, Self::Forwarder | Self::Reflector | Self::BalanceForwarder)
+    }
+
+    pub(crate) fn is_forwarder(self) -> bool {
+        matches!(self, Self::Forwarder | Self::BalanceForwarder)
+    }
+
+    /// How many answering ends it spreads its calls over.
+    pub(crate) fn callees(self) -> usize {
+        match self.job() {
+            Job::Balance if !self.is_bare() => CALLEES,
+            Job::Balance | Job::Proxy200 | Job::Register => 1,
+        }
     }
 
     pub(crate) fn is_sharded(self) -> bool {

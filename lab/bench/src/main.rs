@@ -33,7 +33,7 @@ struct Args {
     /// Rounds; the median counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only these parts, separated by commas: proxy200, register, memory, shards, or subjects' names.
+    /// Only these parts, separated by commas: proxy200, register, balance, memory, shards, or subjects' names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Calls or registrations a second of the sparse load.
@@ -110,7 +110,8 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let known = |only: &String| {
-        ["proxy200", "register", "memory", "shards"].contains(&only.as_str())
+        ["memory", "shards"].contains(&only.as_str())
+            || Job::ALL.iter().any(|job| job.name() == only)
             || Subject::ALL.iter().any(|subject| subject.name() == only)
     };
     if let Some(unknown) = args.only.iter().find(|only| !known(only)) {
@@ -130,7 +131,7 @@ fn main() -> Result<()> {
     let mut report = Report::new(args.quick, rounds);
     let place = server::Place { tandem, core: args.server_core };
 
-    for job in [Job::Proxy200, Job::Register] {
+    for job in Job::ALL {
         let subjects: Vec<Subject> = Subject::ALL
             .into_iter()
             .filter(|subject| {

@@ -91,7 +91,7 @@ pub(crate) fn measure(place: &Place, driver: &Driver, quick: bool) -> Result<Mem
 /// Calls that ring: INVITEs by hand, to a callee that sends 180 and never answers.
 fn live(place: &Place, subject: Subject, calls: u32) -> Result<Bytes> {
     let server = Server::start(place, subject)?;
-    let callee = UdpSocket::bind(server.callee)?;
+    let callee = UdpSocket::bind(server.callee())?;
     let caller = UdpSocket::bind("127.0.0.1:0")?;
     for socket in [&callee, &caller] {
         socket.set_read_timeout(Some(Duration::from_secs(2)))?;
@@ -158,7 +158,7 @@ fn register(server: &Server, socket: &UdpSocket) -> Result<()> {
         "REGISTER sip:localhost SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch=z9hG4bKreg\r\nMax-Forwards: 70\r\n\
          From: <sip:callee@localhost>;tag=reg\r\nTo: <sip:callee@localhost>\r\nCall-ID: reg@bench\r\nCSeq: 1 REGISTER\r\n\
          Contact: <sip:callee@{}>;expires=3600\r\nContent-Length: 0\r\n\r\n",
-        server.callee
+        server.callee()
     );
     exchange(socket, server.addr, &request, "SIP/2.0 200")
 }

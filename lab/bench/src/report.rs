@@ -19,6 +19,7 @@ pub(crate) struct Report {
     machine: Machine,
     proxy200: Rows,
     register: Rows,
+    balance: Rows,
     shards: Rows,
     pub(crate) memory: Option<Memory>,
 }
@@ -99,6 +100,7 @@ impl Report {
             machine: Machine::here(),
             proxy200: Rows::default(),
             register: Rows::default(),
+            balance: Rows::default(),
             shards: Rows::default(),
             memory: None,
         }
@@ -108,6 +110,7 @@ impl Report {
         match job {
             Job::Proxy200 => self.proxy200 = rows,
             Job::Register => self.register = rows,
+            Job::Balance => self.balance = rows,
         }
     }
 
@@ -136,6 +139,7 @@ impl Report {
         }
         table(&mut text, "Proxy 200", "call", &self.proxy200, Subject::Forwarder);
         table(&mut text, "REGISTER, bindings in RAM", "REGISTER", &self.register, Subject::Reflector);
+        table(&mut text, "Proxy 200 over a pool", "call", &self.balance, Subject::BalanceForwarder);
         table(
             &mut text,
             "Two shards, each with the load of the one",

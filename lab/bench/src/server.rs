@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::kinds::Subject;
+use crate::kinds::{Job, Subject};
 
 /// The node's binary and the core servers run on.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ pub(crate) struct Server {
     pub(crate) subject: Subject,
     /// Where it listens.
     pub(crate) addr: SocketAddr,
-    /// Where the answering end of the load is expected.
-    pub(crate) callee: SocketAddr,
+    /// Where the answering ends of the load are expected.
+    pub(crate) callees: Vec<SocketAddr>,
     /// Where it keeps its files; [`Server::keep`] hands it on.
     dir: PathBuf,
     child: Child,
@@ -49,7 +49,8 @@ impl Server {
     /// if it is the node.
     pub(crate) fn start_in(place: &Place, subject: Subject, dir: &Path, durability: &str) -> Result<Self> {
         fs::create_dir_all(dir)?;
-        let (addr, callee) = (free_port()?, free_port()?);
+        let addr = free_port()?;
+        let callees = (0..subject.callees()).map(|_| free_port()).collect::<Result<Vec<_>>>()?;
         // The forwarder is the bar for one core; two shards may use every core there is.
         let mut command = Command::new("taskset");
         if subject.is_sharded() {
@@ -58,31 +59,41 @@ impl Server {
             command.args(["-c", &place.core.to_string()]);
         }
         match subject {
-            Subject::Forwarder => {
+            Subject::Forwarder | Subject::BalanceForwarder => {
                 command.arg(&place.tandem).args(["stone", "forwarder"]);
-                command.args(["--pair", &format!("{addr}={callee}")]);
+                for callee in &callees {
+                    command.args(["--pair", &format!("{addr}={callee}")]);
+                }
             }
             Subject::Reflector => {
                 command.arg(&place.tandem).args(["stone", "reflector", "--listen", &addr.to_string()]);
             }
-            Subject::KamailioStateless | Subject::KamailioStateful | Subject::KamailioRegistrar => {
-                kamailio(&mut command, subject, addr, dir)?;
-            }
+            Subject::KamailioStateless
+            | Subject::KamailioStateful
+            | Subject::KamailioRegistrar
+            | Subject::KamailioHash
+            | Subject::KamailioCallLoad => kamailio(&mut command, subject, addr, &callees, dir)?,
             Subject::TandemStateless
             | Subject::TandemStateful
             | Subject::TandemRegistrar
-            | Subject::TandemStatelessTwo => {
+            | Subject::TandemStatelessTwo
+            | Subject::TandemBalancer => {
                 let config = dir.join("tandem.toml");
-                fs::write(&config, tandem(subject, addr, free_port()?, durability))?;
+                fs::write(&config, tandem(subject, addr, &callees, free_port()?, durability))?;
                 command.arg(&place.tandem).arg("serve").arg("-c").arg(config);
             }
         }
         let log = fs::File::create(dir.join("server.log"))?;
         command.current_dir(dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
         let child = command.spawn().context("taskset is missing: `make setup-bench` installs it")?;
-        let mut server = Self { subject, addr, callee, dir: dir.to_owned(), child, kept: false };
+        let mut server = Self { subject, addr, callees, dir: dir.to_owned(), child, kept: false };
         server.wait_ready()?;
         Ok(server)
+    }
+
+    /// Where the only answering end is expected.
+    pub(crate) fn callee(&self) -> SocketAddr {
+        self.callees.first().copied().unwrap_or(self.addr)
     }
 
     /// The process whose CPU time and that of whose children counts.
@@ -120,7 +131,7 @@ impl Server {
 
     fn wait_ready(&mut self) -> Result<()> {
         for _ in 0..2_000 {
-            if matches!(self.subject, Subject::Forwarder | Subject::Reflector) {
+            if self.subject.is_bare() {
                 // They answer nothing of their own, or answer nobody before a load; a bound port is all there is.
                 if UdpSocket::bind(self.addr).is_err() {
                     return Ok(());
@@ -161,28 +172,61 @@ impl Drop for Server {
     }
 }
 
-fn kamailio(command: &mut Command, subject: Subject, addr: SocketAddr, dir: &Path) -> Result<()> {
+fn kamailio(
+    command: &mut Command,
+    subject: Subject,
+    addr: SocketAddr,
+    callees: &[SocketAddr],
+    dir: &Path,
+) -> Result<()> {
     let config = dir.join("kamailio.cfg");
-    fs::write(&config, include_str!("../peers/kamailio.cfg"))?;
+    let job = match subject.job() {
+        Job::Balance => include_str!("../peers/dispatcher.cfg"),
+        Job::Proxy200 | Job::Register => include_str!("../peers/kamailio.cfg"),
+    };
+    fs::write(&config, job)?;
     command.args(["/usr/sbin/kamailio", "-DD", "-x", "tlsf", "-X", "tlsf", "-m", "4096", "-M", "64"]);
     // As much room for what waits to be read as the others take.
     command.args(["-b", "4194304"]);
     command.args(["-l", &format!("udp:{addr}")]).arg("-f").arg(config).arg("-Y").arg(dir).arg("-w").arg(dir);
     command.arg("-P").arg(dir.join("kamailio.pid"));
-    if subject.is_stateful() {
+    if subject == Subject::KamailioStateful {
         command.args(["-A", "STATEFUL"]);
+    }
+    if subject.job() == Job::Balance {
+        let line = |(n, callee)| format!("1 sip:{callee} 0 0 duid=d{n}\n");
+        fs::write(dir.join("dispatcher.list"), callees.iter().enumerate().map(line).collect::<String>())?;
+        command.args(["-A", &format!("DISPATCHER=\"{}\"", dir.join("dispatcher.list").display())]);
+    }
+    if subject == Subject::KamailioCallLoad {
+        command.args(["-A", "CALL_LOAD"]);
     }
     Ok(())
 }
 
 /// The node's configuration for the same job: nobody is challenged, nothing waits for a disk.
-fn tandem(subject: Subject, addr: SocketAddr, admin: SocketAddr, durability: &str) -> String {
+fn tandem(
+    subject: Subject,
+    addr: SocketAddr,
+    callees: &[SocketAddr],
+    admin: SocketAddr,
+    durability: &str,
+) -> String {
     let mode = if subject.is_stateful() { "stateful" } else { "stateless" };
     let shards = if subject.is_sharded() { 2 } else { 1 };
+    let (domain, pool) = if subject.job() == Job::Balance {
+        let line = |(n, callee)| format!("  {{ id = \"d{n}\", address = \"{callee}\" }},\n");
+        let lines: String = callees.iter().enumerate().map(line).collect();
+        // The driver's ends answer no probes.
+        let pool = format!("\n[[pool]]\nprobe_interval = \"0s\"\ndestinations = [\n{lines}]\n");
+        ("balancer.invalid", pool)
+    } else {
+        ("localhost", String::new())
+    };
     format!(
-        "domains = [\"localhost\"]\n\n[[listen]]\nuri = \"udp:{addr}\"\n\n[node]\nshards = {shards}\n\n\
+        "domains = [\"{domain}\"]\n\n[[listen]]\nuri = \"udp:{addr}\"\n\n[node]\nshards = {shards}\n\n\
          [proxy]\nmode = \"{mode}\"\n\n[transaction]\nlive_max = 8000000\n\n[auth]\nchallenge = \"never\"\n\n\
-         [store]\ndurability = \"{durability}\"\n\n[admin]\nlisten = \"{admin}\"\ndrain = \"0s\"\n\n[log]\nlevel = \"warn\"\n"
+         [store]\ndurability = \"{durability}\"\n\n[admin]\nlisten = \"{admin}\"\ndrain = \"0s\"\n\n[log]\nlevel = \"warn\"\n{pool}"
     )
 }
 
