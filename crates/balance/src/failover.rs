@@ -24,6 +24,10 @@ pub(crate) struct Copy {
     /// Where it was sent to, the latest last.
     pub(crate) tried: smallvec::SmallVec<[Slot; 4]>,
     timer: Option<TimerId>,
+    /// A destination was left without its final answer, and may still speak.
+    left_silent: bool,
+    /// It goes nowhere else: it rings, or has its final answer.
+    is_settled: bool,
 }
 
 /// The copies of one shard.
@@ -70,6 +74,15 @@ impl Copies {
         }
     }
 
+    /// Has the request go nowhere else; `false` where nobody who was left may still speak, so that its
+    /// copy is not needed any more.
+    pub(crate) fn settle(&mut self, key: Key) -> bool {
+        self.all.get_mut(key).is_some_and(|copy| {
+            copy.is_settled = true;
+            copy.left_silent
+        })
+    }
+
     fn start_timer(&mut self, key: Key, at: Instant) {
         self.stop_timer(key);
         let timer = self.timers.schedule(at, key);
@@ -96,7 +109,17 @@ impl Balancer {
         let (cseq, method) = (request.cseq().number, request.method());
         let bytes = request.bytes().into();
         let tried = smallvec::smallvec![place.slot];
-        let copy = Copy { call, cseq, method, hop, bytes, tried, timer: None };
+        let copy = Copy {
+            call,
+            cseq,
+            method,
+            hop,
+            bytes,
+            tried,
+            timer: None,
+            left_silent: false,
+            is_settled: false,
+        };
         // Without room it goes without: the caller repeats it or tries again.
         let Ok(key) = self.copies.all.insert(copy) else { return };
         self.calls.set_copy(call, Some(key));
@@ -127,7 +150,7 @@ impl Balancer {
         let Some(call) = self.copies.get(copy).map(|copy| copy.call) else { return };
         let Some(place) = self.calls.get(call).map(|call| call.place()) else { return };
         self.lines.report(place, outcome);
-        if !self.try_next(now, copy, None, out) {
+        if !self.try_next(now, copy, None, out) && !self.copies.settle(copy) {
             self.drop_copy(call, copy);
         }
     }
@@ -162,7 +185,7 @@ impl Balancer {
         failed: Option<&Message<'_>>,
         out: &mut Outbox,
     ) -> bool {
-        let Some(copy) = self.copies.get(key) else { return false };
+        let Some(copy) = self.copies.get(key).filter(|copy| !copy.is_settled) else { return false };
         let (call, hop) = (copy.call, copy.hop);
         let tried = copy.tried.clone();
         let Some((place, caller, cancelled)) =
@@ -204,6 +227,7 @@ impl Balancer {
         if let Some(copy) = self.copies.all.get_mut(key) {
             copy.bytes = bytes;
             copy.tried.extend(slot);
+            copy.left_silent |= is_sent && failed.is_none();
         }
         if is_sent && !timeout.is_zero() {
             self.copies.start_timer(key, now + timeout);
@@ -268,6 +292,18 @@ impl Balancer {
         }
     }
 
+    /// Ends a call that was answered where it was left, after the caller was told that it failed (RFC 3261 §13.2.2.4,
+    /// §15.1.1): nobody else would.
+    pub(crate) fn end_left(&self, copy: Key, place: Place, accepted: &Message<'_>, out: &mut Outbox) {
+        let Some(copy) = self.copies.get(copy) else { return };
+        let mut index = Index::new();
+        if let Ok(request) = Message::parse(&copy.bytes, &mut index, &self.config.limits) {
+            let to = accepted.header(HeaderName::To).unwrap_or_default();
+            self.write_own(&request, copy.hop, place, "ACK", to, out);
+            self.write_own(&request, copy.hop, place, "BYE", to, out);
+        }
+    }
+
     fn write_own(
         &self,
         request: &Message<'_>,
@@ -302,7 +338,8 @@ impl Balancer {
             write_line(b"To: ", to, out);
             write_line(b"Call-ID: ", request.call_id(), out);
             out.extend_from_slice(b"CSeq: ");
-            write_number(out, u64::from(request.cseq().number));
+            let next = u32::from(method == "BYE");
+            write_number(out, u64::from(request.cseq().number.saturating_add(next)));
             out.push(b' ');
             out.extend_from_slice(method.as_bytes());
             out.extend_from_slice(b"\r\nContent-Length: 0\r\n\r\n");

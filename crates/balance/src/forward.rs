@@ -1,14 +1,16 @@
 //! The forwarded message: the received octets with a few edits (RFC 3261 §16.6).
 
+use core::net::SocketAddr;
+
 use tandem_sip::{
-    Edits, HeaderName, Hop, Listeners, Message, Method, Outbox, Uri, write_number, write_sent_by,
+    Edits, HeaderName, Hop, Listeners, Message, Method, Outbox, Uri, Via, write_number, write_sent_by,
     write_via_received,
 };
 
 use crate::Balancer;
 use crate::config::MAX_FORWARDS;
 use crate::route::Routed;
-use crate::token::{DestinationTag, Direction, PARAMETER, Signer, Token};
+use crate::token::{DestinationTag, Direction, PARAMETER, RETURN_PARAMETER, Signer, Token};
 
 /// One request on its way.
 #[derive(Clone, Copy)]
@@ -69,7 +71,17 @@ pub(crate) fn write_request(
     // The Via that came: where it came from (§18.2.1).
     let via = request.via();
     let is_elsewhere = tandem_sip::host_ip(via.host) != Some(from.peer.ip());
-    if (via.rport.is_some() || via.received.is_some() || is_elsewhere)
+    if !forward.has_via {
+        if let Some(value) = request.values(HeaderName::Via).next() {
+            edits.replace(value.span, |out| {
+                write_via_received(out, value.bytes, via, from.peer);
+                out.push(b';');
+                out.extend_from_slice(RETURN_PARAMETER);
+                out.push(b'=');
+                signer.write_return(request, from, out);
+            });
+        }
+    } else if (via.rport.is_some() || via.received.is_some() || is_elsewhere)
         && let Some(value) = request.values(HeaderName::Via).next()
     {
         edits.replace(value.span, |out| write_via_received(out, value.bytes, via, from.peer));
@@ -106,6 +118,36 @@ pub(crate) fn write_request(
 /// The requests that make or refresh a dialog's route set (§12.1, RFC 6665 §4.1).
 const fn makes_dialog(method: Method) -> bool {
     matches!(method, Method::Invite | Method::Subscribe | Method::Notify | Method::Refer)
+}
+
+/// Writes the Via value of a caller as it was, with `received` and `rport` as the caller's: what we and the destination
+/// put there goes.
+pub(crate) fn write_via_returned(value: &[u8], via: &Via<'_>, peer: SocketAddr, out: &mut Vec<u8>) {
+    let params = via.params().bytes();
+    let before = value.len().checked_sub(params.len()).and_then(|len| value.get(..len));
+    out.extend_from_slice(before.unwrap_or(value));
+    let is_added = |name: &[u8]| {
+        [RETURN_PARAMETER, b"received", b"rport"].iter().any(|added| name.eq_ignore_ascii_case(added))
+    };
+    for param in via.params().filter(|param| !is_added(param.name)) {
+        out.push(b';');
+        out.extend_from_slice(param.name);
+        if let Some(value) = param.value {
+            out.push(b'=');
+            out.extend_from_slice(value);
+        }
+    }
+    if tandem_sip::host_ip(via.host) != Some(peer.ip()) || via.rport.is_some() {
+        let mut address = Vec::new();
+        write_sent_by(&mut address, SocketAddr::new(peer.ip(), 0));
+        out.extend_from_slice(b";received=");
+        let ip = address.strip_suffix(b":0").unwrap_or(&address);
+        out.extend_from_slice(ip.strip_prefix(b"[").and_then(|ip| ip.strip_suffix(b"]")).unwrap_or(ip));
+    }
+    if via.rport.is_some() {
+        out.extend_from_slice(b";rport=");
+        write_number(out, u64::from(peer.port()));
+    }
 }
 
 /// Writes a URI with another address: its user part and parameters stay.

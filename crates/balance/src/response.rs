@@ -6,14 +6,15 @@ use tandem_sip::{HeaderName, Hop, Message, Method, Outbox, Via};
 
 use crate::calls::{Answered, Cause, First, Place, State};
 use crate::config::Path;
-use crate::token::{Direction, Signer, WayBack, end_hash};
+use crate::forward::write_via_returned;
+use crate::token::{Direction, RETURN_PARAMETER, Signer, WayBack, end_hash};
 use crate::{Balancer, Outcome, read_retry_after};
 
 impl Balancer {
     /// Takes a response. `false`: its branch is none of ours, and it is somebody else's.
     pub fn handle_response(&mut self, now: Instant, response: &Message<'_>, out: &mut Outbox) -> bool {
         if !response.via().branch.is_some_and(Signer::is_branch) {
-            return self.take_probe_answer(now, response);
+            return self.take_probe_answer(now, response) || self.return_past_us(response, out);
         }
         self.lines.now = now;
         if response.values(HeaderName::Via).nth(1).is_none() {
@@ -35,6 +36,31 @@ impl Balancer {
             self.send_upstream(response, &way_back, out);
         }
         self.let_copies_go();
+        true
+    }
+
+    /// A response to a request that went without a Via of ours, from a destination that answers to where it came from.
+    fn return_past_us(&mut self, response: &Message<'_>, out: &mut Outbox) -> bool {
+        let via = response.via();
+        let Some(param) = via.params().find(|param| param.name.eq_ignore_ascii_case(RETURN_PARAMETER)) else {
+            return false;
+        };
+        let back = param.value.and_then(|text| self.signer.read_return(text, response));
+        let value = response.values(HeaderName::Via).next();
+        let (Some((listener, peer)), Some(value), None) = (back, value, response.defect()) else {
+            self.counters.responses_stray += 1;
+            return true;
+        };
+        let Some(transport) = self.listeners.get(listener).map(|listener| listener.transport) else {
+            self.counters.responses_stray += 1;
+            return true;
+        };
+        self.counters.responses += 1;
+        self.edits.clear();
+        self.edits.replace(value.span, |out| write_via_returned(value.bytes, via, peer, out));
+        self.edits.regularise(response);
+        let edits = &mut self.edits;
+        out.write(Hop { transport, listener, peer, connection: None }, |out| edits.write(response, out));
         true
     }
 
@@ -73,7 +99,7 @@ impl Balancer {
         let copy = self.calls.get(key).and_then(|call| call.copy);
         let is_here = self.calls.get(key).is_some_and(|call| call.place() == place);
         if !is_here && self.is_late(key, response) {
-            return self.late_response(response, copy, place, out);
+            return self.late_response(now, key, response, copy, place, out);
         }
         self.lines.report(place, outcome);
         if let Some(copy) = copy.filter(|_| is_here)
@@ -84,11 +110,15 @@ impl Balancer {
             if fails_over && self.try_next(now, copy, Some(response), out) {
                 return false;
             }
-            if response.status() > 100 {
+            // A destination that was left may still speak, and is told to stop by what the copy says.
+            if response.status() > 100 && !self.copies.settle(copy) {
                 self.drop_copy(key, copy);
             }
         }
         self.tell_call(now, response, Some(place), true);
+        if response.status() >= 300 && self.calls.get(key).is_some_and(|call| call.copy.is_some()) {
+            self.calls.linger(now, key);
+        }
         true
     }
 
@@ -127,6 +157,8 @@ impl Balancer {
     /// Whether what a destination says after it was left goes on to the caller: a 2xx to an INVITE does.
     fn late_response(
         &mut self,
+        now: Instant,
+        key: Key,
         response: &Message<'_>,
         copy: Option<Key>,
         place: Place,
@@ -137,12 +169,43 @@ impl Balancer {
             return false;
         }
         match (response.status(), copy) {
-            (200..=299, _) => return true,
+            (200..=299, copy) => return self.late_success(now, key, response, copy, place, out),
             (100..=199, Some(copy)) => self.cancel_left(copy, place, out),
             (_, Some(copy)) => self.acknowledge_left(copy, place, response, out),
             (_, None) => {}
         }
         false
+    }
+
+    /// Someone answered at a destination that was left: the call is there, and the one that has it now is told to stop.
+    /// Where the caller was told of a failure already, the call is ended instead, for the caller knows nothing of it.
+    fn late_success(
+        &mut self,
+        now: Instant,
+        key: Key,
+        response: &Message<'_>,
+        copy: Option<Key>,
+        place: Place,
+        out: &mut Outbox,
+    ) -> bool {
+        let Some((state, there)) = self.calls.get(key).map(|call| (call.state(), call.place())) else {
+            return true;
+        };
+        match (state, copy) {
+            (State::Inv, _) => {
+                if let Some(copy) = copy {
+                    self.cancel_left(copy, there, out);
+                }
+                self.calls.move_to(now, key, place, &mut self.lines);
+                self.tell_call(now, response, Some(place), true);
+                true
+            }
+            (State::Failed, Some(copy)) => {
+                self.end_left(copy, place, response, out);
+                false
+            }
+            _ => true,
+        }
     }
 
     /// The table is empty, the destination's answer tells where the call is: so that what the caller repeats, cancels

@@ -265,6 +265,69 @@ impl Signer {
     }
 }
 
+/// The parameter that we put into the caller's own Via where we add none: a destination that answers to where the
+/// request came from gets it to us, and this tells where it goes on.
+pub(crate) const RETURN_PARAMETER: &[u8] = b"lb";
+
+impl Signer {
+    /// Writes where the response to a request that came on `from` goes: 22 or 41 octets.
+    pub(crate) fn write_return(&self, request: &Message<'_>, from: Hop, out: &mut Vec<u8>) {
+        let via = request.via();
+        let port = if via.rport.is_some() {
+            from.peer.port()
+        } else {
+            via.port.unwrap_or(from.transport.default_port())
+        };
+        let start = out.len();
+        out.push(self.current.generation);
+        out.extend_from_slice(&digits::<LISTENER_DIGITS>(u64::from(from.listener.0)));
+        out.extend_from_slice(&digits::<4>(u64::from(port)));
+        match from.peer.ip().to_canonical() {
+            IpAddr::V4(ip) => out.extend_from_slice(&digits::<7>(u64::from(ip.to_bits()))),
+            IpAddr::V6(ip) => {
+                let bits = ip.to_bits();
+                let half = |bits: u128| u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0);
+                out.extend_from_slice(&digits::<MAC_DIGITS>(half(bits >> 64)));
+                out.extend_from_slice(&digits::<MAC_DIGITS>(half(bits)));
+            }
+        }
+        let head = out.get(start..).unwrap_or_default();
+        let mac = return_mac(&self.current.branch, head, request, via);
+        out.extend_from_slice(&digits::<MAC_DIGITS>(mac));
+    }
+
+    /// Reads it from the topmost Via of a response; `None` if we did not write it for that.
+    pub(crate) fn read_return(
+        &self,
+        text: &[u8],
+        response: &Message<'_>,
+    ) -> Option<(ListenerId, SocketAddr)> {
+        let (head, mac) = text.split_at_checked(text.len().checked_sub(MAC_DIGITS)?)?;
+        let (&generation, rest) = head.split_first()?;
+        let mac = number(mac)?;
+        let via = response.via();
+        let is_ours = self.keys(generation).any(|key| return_mac(&key.branch, head, response, via) == mac);
+        is_ours.then_some(())?;
+        let (listener, rest) = rest.split_at_checked(LISTENER_DIGITS)?;
+        let (port, ip) = rest.split_at_checked(4)?;
+        let ip = match ip.len() {
+            7 => IpAddr::V4(u32::try_from(number(ip)?).ok()?.into()),
+            26 => {
+                let (high, low) = ip.split_at_checked(MAC_DIGITS)?;
+                IpAddr::V6((u128::from(number(high)?) << 64 | u128::from(number(low)?)).into())
+            }
+            _ => return None,
+        };
+        let listener = ListenerId(u16::try_from(number(listener)?).ok()?);
+        Some((listener, SocketAddr::new(ip, u16::try_from(number(port)?).ok()?)))
+    }
+}
+
+fn return_mac(key: &HashKey, head: &[u8], message: &Message<'_>, via: &Via<'_>) -> u64 {
+    let number = message.cseq().number.to_be_bytes();
+    key.mac64(&[b"return", head, via.branch.unwrap_or_default(), via.host, &number, message.call_id()])
+}
+
 /// Signs a branch's head with all that makes the transaction one of its own and tells its way back.
 fn branch_mac(key: &HashKey, head: &[u8], message: &Message<'_>, via: &Via<'_>, upstream: SocketAddr) -> u64 {
     let (ip, len) = match upstream.ip().to_canonical() {

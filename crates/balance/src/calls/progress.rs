@@ -198,6 +198,11 @@ impl Calls {
         self.set_deadline(key, now + trying);
     }
 
+    /// A call that failed elsewhere may still ring where it was left: it is remembered for as long as it may.
+    pub(crate) fn linger(&mut self, now: Instant, key: Key) {
+        self.set_deadline(key, now + self.times.ringing);
+    }
+
     /// The accepted call goes on past us: its destination's own Record-Route keeps us out.
     pub(crate) fn let_go(&mut self, now: Instant, key: Key, ledger: &mut impl Ledger) {
         self.end(now, key, State::Away, Ending::Away, ledger);

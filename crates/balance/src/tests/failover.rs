@@ -66,7 +66,8 @@ fn a_silent_destination_is_left_after_the_timeout() {
     let ack = bench.pass(&invite.to, &invite.answer(487, ""));
     assert!(ack.start().starts_with("ACK ") && ack.to == invite.to);
     // But if someone answered there, the caller must know.
-    assert_eq!(bench.pass(&invite.to, &invite.answer(200, "")).to, CALLER);
+    let both = bench.receive(&invite.to, &invite.answer(200, ""));
+    assert_eq!(both.last().map(|sent| sent.to.as_str()), Some(CALLER));
 }
 
 fn second_via(sent: &Sent) -> String {
@@ -75,6 +76,44 @@ fn second_via(sent: &Sent) -> String {
         .filter(|line| line.starts_with("Via: "))
         .nth(1)
         .map_or(String::new(), |l| format!("{l}\r\n"))
+}
+
+/// RFC 3261 §16.7 step 10. Answered where it was left: the call is there, and the next destination is told to stop; its
+/// 487 is nobody's but ours.
+#[test]
+fn a_call_answered_where_it_was_left_stays_there_and_the_other_is_cancelled() {
+    let mut bench = Bench::new(3);
+    let invite = bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", ""));
+    let again = bench.wait(Duration::from_secs(3)).remove(0);
+    assert_eq!(bench.pass(&again.to, &again.answer(180, "")).to, CALLER);
+    let both = bench.receive(&invite.to, &invite.answer(200, ""));
+    assert_eq!(both.len(), 2, "{both:#?}");
+    assert!(both[0].start().starts_with("CANCEL ") && both[0].to == again.to);
+    assert!(both[1].start().contains("200") && both[1].to == CALLER);
+    let ack = bench.pass(&again.to, &again.answer(487, ""));
+    assert!(ack.start().starts_with("ACK ") && ack.to == again.to);
+    let bye = bench.pass(CALLER, &request("BYE", "c1", 2, "bye", "in-dialog"));
+    assert_eq!(bye.to, invite.to);
+    bench.pass(&bye.to, &bye.answer(200, ""));
+    assert!(bench.booked().iter().all(|&booked| booked == (0, 0)));
+    bench.wait(Duration::from_secs(240));
+    assert!(bench.balancer.calls().is_empty() && bench.balancer.copies() == 0);
+}
+
+/// The caller was told 486 by the second; when someone answers at the first, nobody but us can end that call.
+#[test]
+fn a_call_answered_after_its_failure_was_told_is_ended_by_us() {
+    let mut bench = Bench::new(3);
+    let invite = bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", ""));
+    let again = bench.wait(Duration::from_secs(3)).remove(0);
+    assert_eq!(bench.pass(&again.to, &again.answer(486, "")).to, CALLER);
+    bench.wait(Duration::from_secs(60));
+    let both = bench.receive(&invite.to, &invite.answer(200, ""));
+    let starts: Vec<&str> = both.iter().map(|sent| sent.start().split(' ').next().unwrap()).collect();
+    assert_eq!(starts, ["ACK", "BYE"]);
+    assert!(both.iter().all(|sent| sent.to == invite.to));
+    bench.wait(Duration::from_secs(240));
+    assert!(bench.balancer.calls().is_empty() && bench.balancer.copies() == 0);
 }
 
 #[test]

@@ -26,6 +26,28 @@ fn record_route_leaves_later_messages_to_the_destination_and_the_load_with_them(
     assert_eq!(bench.pass(CALLER, &request("ACK", "c1", 1, "ack", "in-dialog")).to, invite.to);
 }
 
+/// A destination answers past us, or, where it keeps to the source address, by us: the caller gets its own Via back.
+#[test]
+fn no_via_keeps_us_out_of_the_answers_and_sends_those_on_that_come_all_the_same() {
+    let mut bench = bench(Path::NoVia);
+    let invite = bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", ""));
+    let vias = invite.values(HeaderName::Via);
+    assert_eq!(vias.len(), 1);
+    assert!(vias[0].contains(";received=198.51.100.7") && vias[0].contains(";rport=5070"), "{vias:?}");
+    assert!(invite.values(HeaderName::RecordRoute).is_empty());
+    assert!(bench.booked().iter().all(|&booked| booked == (0, 0)));
+    // RFC 3261 §18.2.1: it notes where the packet came from, which is us.
+    let ok = bench.pass(&invite.to, &invite.answer(200, ""));
+    assert_eq!(ok.to, CALLER);
+    let via = ok.values(HeaderName::Via).remove(0);
+    assert_eq!(via, format!("SIP/2.0/UDP {CALLER};branch=z9hG4bKinv;received=198.51.100.7;rport=5070"));
+    let forged = invite.answer(200, "").replace("branch=z9hG4bKinv", "branch=z9hG4bKother");
+    assert!(bench.receive(&invite.to, &forged).is_empty());
+    // The same destination for what comes by us all the same.
+    assert_eq!(bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", "")).to, invite.to);
+    assert_eq!(bench.pass(CALLER, &request("BYE", "c1", 2, "bye", "in-dialog")).to, invite.to);
+}
+
 #[test]
 fn redirect_sends_the_caller_itself_and_says_the_same_again_to_a_repetition() {
     let mut bench = bench(Path::Redirect);
