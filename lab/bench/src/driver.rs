@@ -76,6 +76,9 @@ impl Driver {
         if server.subject.is_forwarder() {
             add("--in-dialog", "target".to_owned());
         }
+        if server.subject.is_sharded() {
+            args.push("--no-trains".to_owned()); // the kernel steers by the first message of a train
+        }
         if server.subject.is_forwarder() || load.job == Job::Balance {
             args.push("--no-register".to_owned());
         }

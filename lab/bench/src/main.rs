@@ -8,6 +8,7 @@
 //! be said here.
 
 mod driver;
+mod generator;
 mod kinds;
 mod memory;
 mod peak;
@@ -33,7 +34,7 @@ struct Args {
     /// Rounds; the median counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Only these parts, separated by commas: proxy200, register, balance, memory, shards, or subjects' names.
+    /// Only these parts, separated by commas: proxy200, register, balance, memory, shards, generator, or subjects' names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Calls or registrations a second of the sparse load.
@@ -106,11 +107,13 @@ fn main() -> Result<()> {
         for subject in Subject::ALL {
             println!("{:24} {}", subject.name(), subject.job().name());
         }
-        println!("{:24} memory\n{:24} shards", "memory", "shards");
+        for part in ["memory", "shards", "generator"] {
+            println!("{part:24} {part}");
+        }
         return Ok(());
     }
     let known = |only: &String| {
-        ["memory", "shards"].contains(&only.as_str())
+        ["memory", "shards", "generator"].contains(&only.as_str())
             || Job::ALL.iter().any(|job| job.name() == only)
             || Subject::ALL.iter().any(|subject| subject.name() == only)
     };
@@ -148,6 +151,9 @@ fn main() -> Result<()> {
     }
     if args.wants("memory", None) {
         report.memory = Some(memory::measure(&place, &driver, args.quick)?);
+    }
+    if args.wants("generator", None) {
+        report.generator = Some(generator::measure(&driver, args.server_core, pace.window)?);
     }
     report.write(&args.out)?;
     println!("\n{}", report.markdown());

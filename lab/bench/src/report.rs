@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::driver::Sample;
+use crate::generator::Generator;
 use crate::kinds::{Job, Subject};
 use crate::memory::Memory;
 use crate::peak::{Peak, SUCCESS};
@@ -22,6 +23,7 @@ pub(crate) struct Report {
     balance: Rows,
     shards: Rows,
     pub(crate) memory: Option<Memory>,
+    pub(crate) generator: Option<Generator>,
 }
 
 /// Where it was measured.
@@ -103,6 +105,7 @@ impl Report {
             balance: Rows::default(),
             shards: Rows::default(),
             memory: None,
+            generator: None,
         }
     }
 
@@ -147,6 +150,9 @@ impl Report {
             &self.shards,
             Subject::TandemStateless,
         );
+        if let Some(generator) = &self.generator {
+            generator.write(&mut text);
+        }
         if let Some(memory) = &self.memory {
             memory.write(&mut text);
         }
