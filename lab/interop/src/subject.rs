@@ -27,6 +27,8 @@ pub struct Setup {
     pub ipv6: bool,
     /// Asks nobody for a password.
     pub open: bool,
+    /// Offers SHA-256 before MD5, as the node does by default; for peers that go on to the challenge they know.
+    pub sha_256: bool,
 }
 
 /// Every user of the laboratory: name and password.
@@ -41,7 +43,7 @@ pub(crate) const DOMAIN: &str = "localhost";
 pub struct Subject {
     addr: SocketAddr,
     open: bool,
-    _process: Process,
+    process: Process,
 }
 
 #[derive(Debug)]
@@ -65,14 +67,20 @@ impl Subject {
         match kind.as_str() {
             "tandem" => {
                 let tandem = Tandem::start(lab, setup, &USERS);
-                Self { addr: tandem.addr, open: setup.open, _process: Process::Tandem(tandem) }
+                Self { addr: tandem.addr, open: setup.open, process: Process::Tandem(tandem) }
             }
             "kamailio" => {
                 let kamailio = Kamailio::start(lab, "subject", &kamailio_options(setup));
-                Self { addr: kamailio.addr, open: setup.open, _process: Process::Kamailio(kamailio) }
+                Self { addr: kamailio.addr, open: setup.open, process: Process::Kamailio(kamailio) }
             }
             other => panic!("TANDEM_SUBJECT is `{other}`; known are tandem and kamailio"),
         }
+    }
+
+    /// Whether Kamailio is in the node's place.
+    #[must_use]
+    pub const fn is_kamailio(&self) -> bool {
+        matches!(self.process, Process::Kamailio(_))
     }
 
     /// Where it listens.

@@ -43,11 +43,12 @@ fn config(addr: SocketAddr, admin: SocketAddr, setup: &Setup) -> String {
         Mode::Redirect => "redirect",
     };
     let challenge = if setup.open { "never" } else { "outside" };
+    let algorithms = if setup.sha_256 { r#""SHA-256", "MD5""# } else { r#""MD5""# };
     // Interop: Debian 12's SIPp 3.6, sipsak 0.9.8 and baresip 1.0 give up at a SHA-256 challenge, although MD5 is
     // offered after it (RFC 8760 §2.4 wants them to go on).
     format!(
         "domains = [\"{DOMAIN}\"]\n\n[[listen]]\nuri = \"udp:{addr}\"\n\n[node]\nshards = 2\n\n\
-         [proxy]\nmode = \"{mode}\"\n\n[auth]\nchallenge = \"{challenge}\"\nalgorithms = [\"MD5\"]\n\n\
+         [proxy]\nmode = \"{mode}\"\n\n[auth]\nchallenge = \"{challenge}\"\nalgorithms = [{algorithms}]\n\n\
          [store]\ndurability = \"commit\"\n\n[admin]\nlisten = \"{admin}\"\n\n[log]\nlevel = \"debug\"\n"
     )
 }

@@ -1,4 +1,4 @@
-//! SIPp and sipsak register with digest.
+//! SIPp, sipsak and linphone register with digest.
 
 use std::time::Duration;
 use tandem_interop::{Lab, Running, Setup, Subject};
@@ -29,6 +29,36 @@ fn a_binding_is_registered_over_ipv6() {
     let lab = Lab::new("register-ipv6");
     let subject = Subject::start(&lab, &Setup { ipv6: true, ..Setup::default() });
     subject.register(&lab, "alice", "sip:alice@[::1]:9");
+}
+
+/// RFC 8760: of two challenges the one with SHA-256 stands first, and is answered.
+#[test]
+fn linphone_registers_with_sha_256() {
+    let lab = Lab::new("linphone");
+    let subject = Subject::start(&lab, &Setup { sha_256: true, ..Setup::default() });
+    // On any free port: it listens on all addresses, so that one which the laboratory keeps for itself would not do.
+    let config = format!(
+        "[sip]\nsip_port=-1\nsip_tcp_port=0\nsip_tls_port=0\n[proxy_0]\nreg_proxy=<sip:{};transport=udp>\n\
+         reg_identity=sip:alice@{domain}\nreg_expires=600\nreg_sendregister=1\n[auth_info_0]\nusername=alice\n\
+         passwd={}\nrealm={domain}\ndomain={domain}\n",
+        subject.addr(),
+        subject.password("alice"),
+        domain = subject.domain(),
+    );
+    lab.write("linphone/config", &config);
+    // Where it keeps what else it knows.
+    lab.write("linphone/home/.local/share/linphone/empty", "");
+    let dir = lab.dir().join("linphone");
+    let trace = dir.join("trace");
+    let mut running = Running::start(&dir, "linphonec", "sh", |command| {
+        // It ends with its input.
+        command.args(["-c", "sleep 60 | linphonec -c config -d 6 -l trace"]).env("HOME", dir.join("home"));
+    })
+    .with_log(trace.clone());
+    let told = || std::fs::read_to_string(&trace).unwrap_or_default();
+    running.wait_until("it is registered", Duration::from_secs(40), |_| told().contains("SIP/2.0 200 "));
+    let is_strong = |line: &str| line.starts_with("Authorization:") && line.contains("algorithm=SHA-256");
+    assert!(subject.is_kamailio() || told().lines().any(is_strong), "{}", told());
 }
 
 fn sipsak(lab: &Lab, subject: &Subject, args: &[&str]) {
