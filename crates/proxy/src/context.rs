@@ -93,7 +93,7 @@ impl ResponseContext {
 }
 
 impl Proxy {
-    /// Forwards a request with state to every target (§16.6), in groups as [`Fork`] says.
+    /// Forwards a request with state to every target (§16.6), in groups as [`Fork`](crate::Fork) says.
     ///
     /// The server transaction is open; its final answer comes from here, whatever happens.
     ///
