@@ -85,7 +85,7 @@ pub(crate) enum Command {
     /// Tell every mistake of a configuration file.
     #[command(after_help = CHECK_AFTER)]
     Check(CheckArgs),
-    /// Show configuration: in force, sample, reference.
+    /// Show configuration: in force, sample, reference; import other servers' pools.
     Config(ConfigArgs),
     /// Ask or tell a running node.
     #[command(after_help = CTL_AFTER)]
@@ -145,6 +145,17 @@ pub(crate) enum ConfigCommand {
     Sample,
     /// The tables of docs/CONFIG.md, as Markdown.
     Reference,
+    /// The destinations of a Kamailio or OpenSIPS as [[pool]] tables, to be put into a configuration.
+    ///
+    /// Reads Kamailio's dispatcher.list, and the tables dispatcher (Kamailio) and load_balancer (OpenSIPS) in a dump or
+    /// an SQLite file. What has no counterpart stands in comments.
+    ///
+    /// Example: tandem config import /etc/kamailio/dispatcher.list >> tandem.toml
+    Import {
+        /// The file.
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
 }
 
 /// Options of `tandem ctl`.

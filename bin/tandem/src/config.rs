@@ -1,4 +1,6 @@
-//! `tandem config`: the values in force, a sample, the reference.
+//! `tandem config`: the values in force, a sample, the reference, other servers' pools.
+
+mod pools;
 
 use crate::cli::{ConfigArgs, ConfigCommand};
 use crate::files;
@@ -17,6 +19,7 @@ pub(crate) fn run(args: &ConfigArgs) -> anyhow::Result<()> {
         }
         ConfigCommand::Sample => tandem_config::sample(),
         ConfigCommand::Reference => tandem_config::reference(),
+        ConfigCommand::Import { file } => pools::import(file)?,
     };
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
