@@ -10,6 +10,8 @@ pub struct Counters {
     pub followed: u64,
     /// The same with nothing in the table, by token alone.
     pub followed_by_token: u64,
+    /// The same without a token, by a pool's hash.
+    pub followed_by_hash: u64,
     /// Requests from a destination's side.
     pub outward: u64,
     /// Responses sent back.

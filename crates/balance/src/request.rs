@@ -97,6 +97,9 @@ impl Balancer {
             return self.send_out(request, out);
         }
         if !is_first(method) || in_dialog {
+            if let Some(pool) = routed.pool.filter(|&pool| self.finds_again(pool)) {
+                return self.send_again(request, pool, out);
+            }
             self.counters.unknown += 1;
             return Err(Refusal::new(481, "Call/Transaction Does Not Exist"));
         }
@@ -180,6 +183,27 @@ impl Balancer {
             return self.send_in(request, place, &token, out);
         }
         self.calls.request(request.now, key, &asked, &mut self.lines);
+        self.send_in(request, place, &token, out)
+    }
+
+    /// Whether a pool chooses by what every message of a call says, so that a choice can be made again.
+    fn finds_again(&self, pool: u16) -> bool {
+        let name = self.lines.get(pool).map_or("", |line| line.pool.settings().policy().name.as_str());
+        matches!(name, "hash" | "fnv" | "rendezvous") || name.starts_with("user")
+    }
+
+    /// A request of a call that nothing tells of, in a pool that chooses by hash: where the first one went.
+    fn send_again(&mut self, request: &Request<'_>, pool: u16, out: &mut Outbox) -> Result<(), Refusal> {
+        let message = request.message;
+        let (call_id, user) = (message.call_id(), crate::user_of(message));
+        let choice = Choice { call_id, user, method: message.method(), tried: &[] };
+        let unknown = Refusal::new(481, "Call/Transaction Does Not Exist");
+        let line = self.lines.get_mut(pool).ok_or(unknown)?;
+        let slot = line.pool.pick(request.now, &choice).map_err(|_| unknown)?;
+        let place = Place { pool, slot };
+        let from = message.from().and_then(|from| from.tag()).unwrap_or_default();
+        let token = Token { destination: self.lines.tag(place), first: End::Outside, hash: end_hash(from) };
+        self.counters.followed_by_hash += 1;
         self.send_in(request, place, &token, out)
     }
 

@@ -116,9 +116,6 @@ impl Balancer {
             }
         }
         self.tell_call(now, response, Some(place), true);
-        if response.status() >= 300 && self.calls.get(key).is_some_and(|call| call.copy.is_some()) {
-            self.calls.linger(now, key);
-        }
         true
     }
 
@@ -147,11 +144,16 @@ impl Balancer {
 
     /// Whether it answers the first request, which has left its sender since.
     fn is_late(&self, key: Key, response: &Message<'_>) -> bool {
-        self.calls.get(key).is_some_and(|call| {
-            call.cause == Cause::Failover
-                && (is_to(response, Method::Invite, call.invite.cseq)
-                    || is_to(response, call.other.method, call.other.cseq))
-        })
+        let Some(call) = self.calls.get(key).filter(|call| call.cause == Cause::Failover) else {
+            return false;
+        };
+        match call.copy.and_then(|copy| self.copies.get(copy)) {
+            Some(copy) => is_to(response, copy.method, copy.cseq),
+            None => {
+                is_to(response, Method::Invite, call.invite.cseq)
+                    || is_to(response, call.other.method, call.other.cseq)
+            }
+        }
     }
 
     /// Whether what a destination says after it was left goes on to the caller: a 2xx to an INVITE does.
@@ -178,7 +180,8 @@ impl Balancer {
     }
 
     /// Someone answered at a destination that was left: the call is there, and the one that has it now is told to stop.
-    /// Where the caller was told of a failure already, the call is ended instead, for the caller knows nothing of it.
+    /// Where the caller has its answer already, this one is ended instead, as the caller would (RFC 3261 §13.2.2.4): it may
+    /// not listen any more.
     fn late_success(
         &mut self,
         now: Instant,
@@ -194,17 +197,19 @@ impl Balancer {
         match (state, copy) {
             (State::Inv, _) => {
                 if let Some(copy) = copy {
+                    self.copies.stop_timer(copy);
+                    self.copies.settle(copy);
                     self.cancel_left(copy, there, out);
                 }
                 self.calls.move_to(now, key, place, &mut self.lines);
                 self.tell_call(now, response, Some(place), true);
                 true
             }
-            (State::Failed, Some(copy)) => {
+            (_, Some(copy)) => {
                 self.end_left(copy, place, response, out);
                 false
             }
-            _ => true,
+            (_, None) => true,
         }
     }
 

@@ -100,6 +100,7 @@ fn expose_one(out: &mut Exposition, snapshot: &Snapshot) {
         ("assigned", counters.assigned),
         ("followed", counters.followed),
         ("followed_by_token", counters.followed_by_token),
+        ("followed_by_hash", counters.followed_by_hash),
         ("outward", counters.outward),
         ("redirected", counters.redirected),
         ("no_destination", counters.no_destination),
@@ -214,6 +215,7 @@ pub(crate) fn list(node: &Node, now: Instant, wanted: Option<&str>) -> Vec<PoolE
             pool: pool.settings().name().to_owned(),
             policy: pool.settings().policy().name.to_owned(),
             generation: pool.settings().generation(),
+            dns: None,
             destinations: pool.view(now).map(|view| entry(pool, &view, now)).collect(),
         })
         .collect()

@@ -33,7 +33,10 @@ impl Calls {
 
     fn end(&mut self, now: Instant, key: Key, state: State, ending: Ending, ledger: &mut impl Ledger) {
         let was_call = self.get(key).is_some_and(|call| call.state.is_call());
-        self.enter(now, key, state, self.times.expired, ledger);
+        // Where a copy is kept, it may still ring at a destination that it left.
+        let may_ring = self.get(key).is_some_and(|call| call.copy.is_some());
+        let lasts = if may_ring { self.times.ringing } else { self.times.expired };
+        self.enter(now, key, state, lasts, ledger);
         if was_call && let Some(count) = self.endings.get_mut(ending as usize) {
             *count += 1;
         }
@@ -196,11 +199,6 @@ impl Calls {
             call.cause = Cause::Failover;
         });
         self.set_deadline(key, now + trying);
-    }
-
-    /// A call that failed elsewhere may still ring where it was left: it is remembered for as long as it may.
-    pub(crate) fn linger(&mut self, now: Instant, key: Key) {
-        self.set_deadline(key, now + self.times.ringing);
     }
 
     /// The accepted call goes on past us: its destination's own Record-Route keeps us out.

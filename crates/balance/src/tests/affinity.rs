@@ -114,6 +114,23 @@ fn a_provisional_response_teaches_an_empty_table_where_the_call_is() {
     assert!(bench.balancer.calls().is_empty());
 }
 
+/// A pool that chooses by hash needs neither table nor token: what has no token yet is found by choosing again.
+#[test]
+fn a_pool_by_hash_finds_a_cancel_again_with_an_empty_table() {
+    for policy in ["rendezvous", "hash", "fnv", "user"] {
+        let mut bench = Bench::of(crate::Config::new(vec![pool_config("media", policy, 8)]));
+        for n in 0..20 {
+            let (call, branch) = (format!("c{n}"), format!("b{n}"));
+            let invite = bench.pass(CALLER, &request("INVITE", &call, 1, &branch, ""));
+            bench.crash();
+            for (method, extra) in [("CANCEL", ""), ("ACK", "in-dialog")] {
+                let later = bench.pass(CALLER, &request(method, &call, 1, &branch, extra));
+                assert_eq!((&later.to, later.branch()), (&invite.to, invite.branch()), "{policy}");
+            }
+        }
+    }
+}
+
 #[test]
 fn cancel_and_its_ack_follow_the_invite_on_its_branch() {
     let mut bench = Bench::new(8);

@@ -47,10 +47,11 @@ impl Check for HopsCount {
     }
 }
 
-/// ACK and CANCEL may be a node's own, with a count of their own.
+/// ACK and CANCEL may be a node's own, with a count of their own, and so is what has nobody else's Via.
 fn hops(node: SocketAddr, wire: &Wire<'_>) -> Option<(Request, u32)> {
     let message = wire.message;
-    if !message.is_request() || matches!(message.method(), Method::Ack | Method::Cancel) {
+    let is_own = wire.from_role == Role::Node && message.values(HeaderName::Via).nth(1).is_none();
+    if !message.is_request() || is_own || matches!(message.method(), Method::Ack | Method::Cancel) {
         return None;
     }
     let hops = message.number(HeaderName::MaxForwards).ok().flatten()?;
@@ -65,7 +66,8 @@ mod tests {
 
     fn invite(hops: u32) -> Vec<u8> {
         format!(
-            "INVITE sip:c@b SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.1.1;branch=z9hG4bKa\r\nMax-Forwards: {hops}\r\n\
+            "INVITE sip:c@b SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.0.1;branch=z9hG4bKb\r\n\
+             Via: SIP/2.0/UDP 10.0.1.1;branch=z9hG4bKa\r\nMax-Forwards: {hops}\r\n\
              From: <sip:a@b>;tag=1\r\nTo: <sip:c@b>\r\nCall-ID: x\r\nCSeq: 1 INVITE\r\n\r\n"
         )
         .into_bytes()

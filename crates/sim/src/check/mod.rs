@@ -1,5 +1,6 @@
 //! What must hold in every run: small types that see each datagram and the end.
 
+mod affinity;
 mod answers;
 mod bindings;
 mod dialogs;
@@ -15,6 +16,7 @@ use tandem_sip::{Message, Outbox};
 
 use crate::{NodeId, World};
 
+pub use affinity::Affinity;
 pub use answers::{OneAnswer, SuccessAcknowledged};
 pub use bindings::BindingsKept;
 pub use dialogs::{NoOrphan, OneDialog};
@@ -107,6 +109,7 @@ pub trait Check {
 pub(crate) fn all() -> Vec<Box<dyn Check>> {
     vec![
         Box::new(OneFinal::default()),
+        Box::new(Affinity::default()),
         Box::new(SuccessAcknowledged::default()),
         Box::new(OneAnswer),
         Box::new(HopsCount::default()),

@@ -40,7 +40,10 @@ impl Check for OneFinal {
         let is_success = status < 300;
         // A full table refuses without state: the repetition of a request whose 503 was lost may find room.
         let is_fresh = finals.iter().all(|(status, _)| *status == 503);
-        let allowed = is_fresh || is_invite && is_success;
+        // It forwards a BYE without state: the repetition of one whose 200 was lost may find room and so get another
+        // branch, under which the callee, who has hung up, does not know it.
+        let is_over = message.cseq().method == Method::Bye && status == 481;
+        let allowed = is_fresh || is_invite && is_success || is_over;
         finals.push(this);
         if allowed {
             return Ok(());
