@@ -66,7 +66,7 @@ fn a_full_table_refuses_newcomers_and_recovers() {
             world.run_for(secs(5));
         }
         world.settle();
-        // A BYE may have met a full table (503); the callee's side is over then all the same after its own BYE.
+        // A BYE that was lost until its sender gave up leaves the callee's side, which ends by its own.
         let left: Vec<_> = world.ua(bob).live_dialogs().collect();
         for dialog in left {
             world.hang_up(bob, dialog).unwrap();
