@@ -41,11 +41,11 @@ impl Bench<'_> {
         self.scale == Scale::Quick
     }
 
-    /// The papers' hold times; a quarter of them if there is time for little.
+    /// The papers' hold times; a sixth of them if there is time for little.
     #[must_use]
     pub fn hold(&self) -> Hold {
         match self.scale {
-            Scale::Quick => Hold { mean: Hold::PAPER.mean / 4, deviation: Hold::PAPER.deviation / 4 },
+            Scale::Quick => Hold { mean: Hold::PAPER.mean / 6, deviation: Hold::PAPER.deviation / 6 },
             Scale::Full | Scale::Paper => Hold::PAPER,
         }
     }
@@ -55,7 +55,7 @@ impl Bench<'_> {
     pub fn profile(&self, rate: f64, hold: Hold) -> Profile {
         let secs = Duration::from_secs;
         let (ramp, warm_up, judged) = match self.scale {
-            Scale::Quick => (secs(5), hold.mostly_over().saturating_sub(secs(5)).max(secs(5)), secs(40)),
+            Scale::Quick => (secs(4), hold.mostly_over().saturating_sub(secs(4)).max(secs(6)), secs(40)),
             Scale::Full => (secs(20), hold.mostly_over().saturating_sub(secs(20)).max(secs(10)), secs(60)),
             Scale::Paper => (secs(300), secs(600), secs(180)),
         };

@@ -8,11 +8,15 @@ use clap::{Args, Subcommand};
 
 use crate::bench::{Bench, Scale};
 use crate::clock::Clock;
-use crate::experiments::EXPERIMENTS;
+use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::finding::Finding;
 use crate::model::{Model, Stalls};
 use crate::page;
+use crate::real;
+pub use crate::real::server::ServerArgs;
 
+/// The experiment with real processes.
+const REAL: &str = "real";
 /// Exit code where a claim does not hold.
 const DOES_NOT_HOLD: u8 = 5;
 
@@ -25,6 +29,7 @@ Examples:
   tandem lab balancer --quick                    all of them, in some minutes
   tandem lab balancer peak response --out found  two of them in full, with page, CSV and JSON in ./found
   tandem lab balancer peak --stall 0ms           the same with servers that never stand still
+  tandem lab balancer real                       real processes on loopback, some minutes
 
 Exit codes:
   0 every claim holds   1 it could not be done   2 the command line makes no sense   5 a claim does not hold";
@@ -35,6 +40,9 @@ pub enum Lab {
     /// The papers' experiments with balancing policies, on the balancer that ships.
     #[command(after_help = AFTER)]
     Balancer(BalancerArgs),
+    /// One modelled server on a UDP port, as `balancer real` starts them: it carries so many calls a second and stands
+    /// still now and then.
+    Server(ServerArgs),
 }
 
 /// Options of `lab balancer`.
@@ -70,6 +78,9 @@ pub struct BalancerArgs {
     /// Callers give up after so many seconds without a final answer.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub give_up: f64,
+    /// For `real`: the program whose `serve` and `stone` are run [default: this one].
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
     /// What a repeated request costs, as a part of the first one's.
     #[arg(long, value_name = "PART", default_value_t = 0.25)]
     pub repeat_cost: f64,
@@ -83,17 +94,33 @@ enum Failed {
     #[error("{0}")]
     Pool(#[from] tandem_balance::Mistake),
     #[error("{0}")]
+    Real(#[from] real::RealError),
+    #[error("{0}")]
     Folder(#[from] page::NotWritten),
 }
 
 /// Does it: findings to standard output, progress to standard error.
 #[must_use]
 pub fn run(lab: Lab) -> ExitCode {
-    let Lab::Balancer(args) = lab;
+    let args = match lab {
+        Lab::Balancer(args) => args,
+        Lab::Server(args) => {
+            return match real::server::serve(&args) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("tandem lab server: {}: {error}", args.listen);
+                    ExitCode::from(1)
+                }
+            };
+        }
+    };
     if args.list {
         for experiment in EXPERIMENTS {
             println!("{:<14} {}", experiment.name, experiment.about);
         }
+        println!(
+            "{REAL:<14} the same with real processes on loopback, for some minutes; only if it is named"
+        );
         return ExitCode::SUCCESS;
     }
     match balancer(&args) {
@@ -111,14 +138,14 @@ pub fn run(lab: Lab) -> ExitCode {
 }
 
 fn balancer(args: &BalancerArgs) -> Result<bool, Failed> {
-    let chosen = if args.experiments.is_empty() {
-        EXPERIMENTS.iter().collect()
+    let chosen: Vec<Option<&Experiment>> = if args.experiments.is_empty() {
+        EXPERIMENTS.iter().map(Some).collect()
     } else {
         let find = |name: &String| {
             let found = EXPERIMENTS.iter().find(|experiment| experiment.name == *name);
-            found.ok_or_else(|| Failed::NoSuch(name.clone()))
+            if found.is_some() || name == REAL { Ok(found) } else { Err(Failed::NoSuch(name.clone())) }
         };
-        args.experiments.iter().map(find).collect::<Result<Vec<_>, _>>()?
+        args.experiments.iter().map(find).collect::<Result<_, _>>()?
     };
     let clock = Clock::start();
     let progress = |text: &str| eprintln!("{:>6.1} s  {text}", clock.elapsed().as_secs_f64());
@@ -138,8 +165,11 @@ fn balancer(args: &BalancerArgs) -> Result<bool, Failed> {
     let mut findings: Vec<Finding> = Vec::new();
     for experiment in chosen {
         let before = clock.elapsed();
-        progress(&format!("{}: begins", experiment.name));
-        let mut finding = (experiment.run)(&bench)?;
+        progress(&format!("{}: begins", experiment.map_or(REAL, |experiment| experiment.name)));
+        let mut finding = match experiment {
+            Some(experiment) => (experiment.run)(&bench)?,
+            None => real::run(&bench, args.program.as_deref())?,
+        };
         finding.took_s = (clock.elapsed().saturating_sub(before)).as_secs();
         print!("{}", page::claims_text(&finding));
         for table in &finding.tables {

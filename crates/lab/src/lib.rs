@@ -17,6 +17,7 @@ pub mod model;
 pub mod page;
 pub mod peak;
 pub mod plot;
+mod real;
 mod server;
 mod subject;
 mod text;

@@ -90,7 +90,7 @@ fn claims(unknown: &[(&str, f64)], known: &[(&str, f64)], ideal: f64) -> Vec<Cla
             "> 1.6",
             format!("{:.2} ({tlwl:.0} and {blind:.0})", ratio(tlwl, blind)),
             tlwl >= 1.6 * blind,
-            "the peak of TLWL suffers from having one other server only",
+            "while one of two servers stands still the other gets all calls, so that stalls cost TLWL more here than among eight",
         ),
         Claim::new(
             "A8",
@@ -98,7 +98,7 @@ fn claims(unknown: &[(&str, f64)], known: &[(&str, f64)], ideal: f64) -> Vec<Cla
             "-",
             format!("TLWL, TJSQ at least {best_known:.0}; {}", list.join(", ")),
             best_known >= 0.95 * tlwl.min(tjsq) && all_gain,
-            "what is lost to a server that stands still is lost whatever is known of its speed",
+            "CJSQ gains less: what it divides by capacity are calls, most of which cost nothing at the moment",
         ),
     ]
 }

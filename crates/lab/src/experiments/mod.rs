@@ -45,7 +45,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
 const PAPER: [&str; 7] = ["tlwl", "tjsq", "cjsq", "round-robin", "hash", "fnv", "rwma"];
 
 /// `value / of`, 0 if there is nothing to divide by.
-fn ratio(value: f64, of: f64) -> f64 {
+pub(crate) fn ratio(value: f64, of: f64) -> f64 {
     if of > 0.0 { value / of } else { 0.0 }
 }
 

@@ -117,7 +117,8 @@ fn claims(found: &[(&str, &Figures)]) -> Vec<Claim> {
             "10 %",
             format!("round robin {}, Hash {}", percent(round_robin_5), percent(hash_5)),
             round_robin_5.min(hash_5) >= 0.1,
-            "servers stand still for 3 % of the time in this model and take as long again to catch up",
+            "servers stand still for 3 % of the time in this model, which gives the 15 ms of A11, and take as long again to catch \
+             up; 10 % would need longer or more frequent stalls than those",
         ),
         Claim::new(
             "A12",

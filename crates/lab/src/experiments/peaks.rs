@@ -178,8 +178,10 @@ fn claims(holds: &[(&str, f64)], no_holds: &[(&str, f64)], single: f64, capacity
             "CJSQ lowest, RWMA next",
             format!("CJSQ {cjsq:.0}, RWMA {rwma:.0}, least of the others {least_other:.0}"),
             cjsq.max(rwma) <= least_other,
-            "of the two, the one above the others sees a stalled server sooner in this balancer than in the paper's: CJSQ \
-             by calls whose BYEs are not answered, since counts do not leak here",
+            "CJSQ: the BYEs that a stalled server does not answer keep its count high, so that it is avoided, and no count leaks \
+             here, as the paper's figure 4 lets them where a call does not end by a 200 to BYE. RWMA: a herd on a stalled \
+             server is answered before its callers give up, and the server then avoided until it has caught up, so that it \
+             costs response time (`response`, `occupancy`) more than calls",
         ),
         Claim::new(
             "A10",

@@ -10,7 +10,7 @@ use crate::plot::{Curve, Plot};
 use crate::world::simulate;
 
 const LOW: f64 = 200.0;
-/// The highest rate at which the policies that do not look still carry the load here.
+/// Nine tenths of what round robin and Hash carry here (`peak`).
 const HIGH: f64 = 1700.0;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
