@@ -4,6 +4,7 @@
 //! control socket, shards, ready. Order of an end: not ready, drain, shards, store, exit.
 
 mod balance;
+mod discovery;
 mod dns;
 mod listing;
 mod metrics;
@@ -19,12 +20,14 @@ use crate::control::server::ControlSocket;
 use crate::files::{self, Loaded};
 use anyhow::{Context as _, bail};
 use core::time::Duration;
+use discovery::Discovery;
 use metrics::NodeCells;
 use node_config::{challenger_config, listeners, node_config};
 use operator::{InForce, Operator};
 use pools::Pools;
 use secret::random;
 use shard::{Keeper, Shard, Ticket};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use tandem_auth::{Challenger, NonceCounts, Users};
 use tandem_base::{HashKey, Instant, Rng};
@@ -139,7 +142,11 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     if let Some(writer) = &writer {
         metrics::expose_store(&registry, Arc::clone(writer.stats()));
     }
-    tokio::spawn(dns::answer(events, asked, commands.clone(), Arc::clone(&registry), rng.next_u64()));
+    let servers = name_servers(&config);
+    let (counted, seed) = (Arc::clone(&registry), rng.next_u64());
+    tokio::spawn(dns::answer(events, asked, commands.clone(), counted, servers.clone(), seed));
+    let discovery = Arc::new(Discovery::default());
+    discovery.expose(&registry);
     tokio::spawn(sweep(Arc::clone(&shared), writer.as_ref().map(Writer::handle), clock));
 
     let stop = Arc::new(Notify::new());
@@ -158,6 +165,7 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
         log,
         loads,
         pools,
+        discovery,
         clock,
         stop: Arc::clone(&stop),
     });
@@ -168,6 +176,7 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     for (listener, address) in addresses {
         tracing::info!(listener = listener.0, %address, "listening");
     }
+    discovery::start(&operator, servers).await;
     health.set_ready("start", Ok(()));
     tracing::info!(shards = plan.shards, ?steered, "ready");
     telemetry::notify_ready("ready");
@@ -341,6 +350,12 @@ fn shared(config: &Config, key: &HashKey, clock: Clock) -> anyhow::Result<Shared
         challenger: Challenger::new(key, challenger_config(&config.auth, unix_ms_at_zero)),
         nonce_counts: NonceCounts::new(&local, NonceCounts::SLOTS_DEFAULT, unix_ms_at_zero),
     })
+}
+
+/// The name servers to ask; none for the system's.
+fn name_servers(config: &Config) -> Vec<SocketAddr> {
+    let servers = config.node.name_servers.iter();
+    servers.filter_map(|server| Some(SocketAddr::new(server.host.parse().ok()?, server.port))).collect()
 }
 
 fn listener_ids(config: &Config) -> impl Iterator<Item = (ListenerId, tandem_config::ListenUri)> {

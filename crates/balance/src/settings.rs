@@ -179,6 +179,8 @@ pub struct PoolSettings {
     places: Vec<Option<Place>>,
     /// Free slots; the longest free comes first and is used first, so that strays of its calls have died out.
     free: Vec<Slot>,
+    /// Its destinations are found while it runs, so that there may be none yet.
+    may_be_empty: bool,
 }
 
 impl PoolSettings {
@@ -193,14 +195,47 @@ impl PoolSettings {
         health: HealthSettings,
         destinations: Vec<Destination>,
     ) -> Result<Self, Mistake> {
-        let entry = check(&policy, &destinations)?;
+        let entry = check(&policy, &destinations, false)?;
+        Self::first(name, policy, entry, health, destinations)
+    }
+
+    /// The first generation of a pool whose destinations are found while it runs: there may be none yet, and none that
+    /// takes calls. Then every request is refused with [`NoDestination`](crate::NoDestination).
+    ///
+    /// # Errors
+    ///
+    /// [`Mistake`], with its remedy in words.
+    pub fn discovered(
+        name: &str,
+        policy: PolicySettings,
+        health: HealthSettings,
+        destinations: Vec<Destination>,
+    ) -> Result<Self, Mistake> {
+        let entry = check(&policy, &destinations, true)?;
+        Ok(Self::first(name, policy, entry, health, destinations)?.may_be_empty(true))
+    }
+
+    /// The same, of which the next generations may be empty (see [`PoolSettings::discovered`]) or not.
+    #[must_use]
+    pub fn may_be_empty(self, may_be_empty: bool) -> Self {
+        Self { may_be_empty, ..self }
+    }
+
+    fn first(
+        name: &str,
+        policy: PolicySettings,
+        entry: &'static Entry,
+        health: HealthSettings,
+        destinations: Vec<Destination>,
+    ) -> Result<Self, Mistake> {
         let room = usize::from(u16::MAX);
         if destinations.len() > room {
             return Err(Mistake::TooMany(destinations.len(), room));
         }
         let place = |destination| Some(Place { destination, leaving: false });
         let places = destinations.into_iter().map(place).collect();
-        Ok(Self { name: Arc::from(name), generation: 1, policy, entry, health, places, free: Vec::new() })
+        let (name, free) = (Arc::from(name), Vec::new());
+        Ok(Self { name, generation: 1, policy, entry, health, places, free, may_be_empty: false })
     }
 
     /// The next generation. A destination whose id stays keeps its slot and so its figures. One that is gone keeps
@@ -218,7 +253,7 @@ impl PoolSettings {
         board: &Board,
         now: Instant,
     ) -> Result<Self, Mistake> {
-        let entry = check(&policy, &destinations)?;
+        let entry = check(&policy, &destinations, self.may_be_empty)?;
         let generation = self.generation + 1;
         let newcomers = destinations.iter().filter(|new| self.slot_of(new.id.as_str()).is_none()).count();
         let room = board.slots().saturating_sub(self.places.len()) + self.free.len();
@@ -336,9 +371,13 @@ impl PoolSettings {
     }
 }
 
-fn check(policy: &PolicySettings, destinations: &[Destination]) -> Result<&'static Entry, Mistake> {
+fn check(
+    policy: &PolicySettings,
+    destinations: &[Destination],
+    may_be_empty: bool,
+) -> Result<&'static Entry, Mistake> {
     let entry = policy::find(&policy.name).ok_or_else(|| Mistake::UnknownPolicy(policy.name.clone()))?;
-    if destinations.is_empty() {
+    if destinations.is_empty() && !may_be_empty {
         return Err(Mistake::Empty);
     }
     let mut ids: Vec<_> = destinations.iter().map(|destination| &destination.id).collect();
@@ -346,7 +385,7 @@ fn check(policy: &PolicySettings, destinations: &[Destination]) -> Result<&'stat
     if let Some([twice, _]) = ids.array_windows().find(|[a, b]| a == b) {
         return Err(Mistake::DuplicateId((*twice).clone()));
     }
-    if destinations.iter().all(|destination| destination.weight == 0) {
+    if !may_be_empty && destinations.iter().all(|destination| destination.weight == 0) {
         return Err(Mistake::NoWeight);
     }
     if (1..=100).contains(&policy.bound_percent) {
@@ -355,7 +394,7 @@ fn check(policy: &PolicySettings, destinations: &[Destination]) -> Result<&'stat
     let belongs = |name: &str| {
         destinations.iter().any(|one| one.cluster.as_deref().unwrap_or_else(|| one.id.as_str()) == name)
     };
-    match policy.letters.iter().find(|letters| !belongs(&letters.cluster)) {
+    match policy.letters.iter().find(|letters| !may_be_empty && !belongs(&letters.cluster)) {
         Some(letters) => Err(Mistake::NoCluster(letters.cluster.clone())),
         None => Ok(entry),
     }

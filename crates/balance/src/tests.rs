@@ -3,6 +3,7 @@
 mod affinity;
 mod any_order;
 mod bench;
+mod discovered;
 mod failover;
 mod paths;
 mod refusals;

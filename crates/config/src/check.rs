@@ -170,12 +170,13 @@ fn require_keys(table: &RawTable, findings: &mut Findings<'_>) {
             r#"add uri = "udp:ADDRESS:5060""#,
         );
     }
-    if table.section.name == "pool" && !table.seen.contains(&"destinations") {
+    let finds = ["destinations", "srv"];
+    if table.section.name == "pool" && !finds.iter().any(|key| table.seen.contains(key)) {
         findings.mistake(
             table.at,
             &table.path("destinations"),
             "a pool needs its servers",
-            r#"add destinations = [{ id = "a", address = "HOST:5060" }]"#,
+            r#"add destinations = [{ id = "a", address = "HOST:5060" }], or srv = ["_sip._udp.HOST"]"#,
         );
     }
 }
@@ -191,6 +192,7 @@ fn at(raw: &RawConfig, section: &str, key: &str) -> usize {
 fn rules(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
     listeners(raw, config, findings);
     shards(raw, config, findings);
+    name_servers(raw, config, findings);
     durations(raw, config, findings);
     secrets(raw, config, findings);
     exposure(raw, config, findings);
@@ -236,6 +238,17 @@ fn shards(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
             _ => format!("{} cores are listed for {shards} shards", cores.len()),
         };
         findings.mistake(at, "node.pin_cores", what, format!("set shards = {}", cores.len()));
+    }
+}
+
+/// Who asks for a name server's address would have to ask a name server.
+fn name_servers(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    for server in &config.node.name_servers {
+        if server.host.parse::<core::net::IpAddr>().is_err() {
+            let what = format!("{server} is a name; a name server needs an address");
+            let at = at(raw, "node", "name_servers");
+            findings.mistake(at, "node.name_servers", what, "write its address, as \"192.0.2.53:53\"");
+        }
     }
 }
 
@@ -415,7 +428,8 @@ fn pools(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
             let what = format!("pool \"{first}\" takes everything that is for nobody else already");
             mistake("hosts", what, "add hosts = [\"HOST\"] to one of the two".into());
         }
-        if pool.destinations.is_empty() && table.values.contains_key("destinations") {
+        let is_typed = table.values.contains_key("destinations") || table.values.contains_key("srv");
+        if pool.destinations.is_empty() && pool.srv.is_empty() && is_typed {
             mistake("destinations", "the pool is empty".into(), "add a destination".into());
         }
         let mut ids: Vec<&str> = Vec::new();
@@ -426,7 +440,8 @@ fn pools(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
             }
             ids.push(&destination.id);
         }
-        if !pool.destinations.is_empty() && pool.destinations.iter().all(|one| one.weight == 0) {
+        let all_known = pool.srv.is_empty() && !pool.destinations.is_empty();
+        if all_known && pool.destinations.iter().all(|one| one.weight == 0) {
             let what = "every destination has weight 0, so no call can go anywhere".into();
             mistake("destinations", what, "give one a weight".into());
         }
@@ -461,7 +476,7 @@ fn letters(pool: &Pool, mistake: &mut impl FnMut(&str, String, String)) {
             continue;
         };
         let belongs = |one: &crate::Destination| one.cluster.as_deref().unwrap_or(&one.id) == cluster;
-        if !pool.destinations.iter().any(belongs) {
+        if pool.srv.is_empty() && !pool.destinations.iter().any(belongs) {
             let what = format!("no destination belongs to the cluster \"{cluster}\"");
             mistake("letters", what, "give one cluster = \"...\", or name a destination's id".into());
         }

@@ -262,6 +262,7 @@ words! {
     /// How much of a call comes by this node.
     PoolPath {
         Via = "via", "all of it: it adds Via and Record-Route";
+        NoVia = "no-via", "the first request: no Via and no Record-Route of ours; the destination answers callers itself";
         RecordRoute = "record-route", "the first request and its responses; the destination's own Record-Route takes the rest";
         Redirect = "redirect", "nothing: callers get a 302 to the destination";
     }
@@ -307,6 +308,9 @@ section! {
         gather: Duration = "500us", Kind::Duration { min: Duration::ZERO, max: Duration::from_millis(5) }, Restart,
             "How long a shard lets datagrams gather before it reads on, where that pays. 0us: it reads each as it comes.",
             "Half the processor time of sparse traffic goes into waking up; half a millisecond is heard by nobody.";
+        name_servers: Vec<HostPort> = [], list(&Kind::HostPort, 0, 8), Restart,
+            "The name servers to ask, as \"192.0.2.53:53\". None: the system's (`/etc/resolv.conf`).",
+            "The system knows its name servers; a service catalogue that speaks DNS on a port of its own needs to be told.";
         server: String = "Tandem", Kind::Text { max: 64 }, Live,
             "The Server header field of the 200s of this node itself, to REGISTER and OPTIONS. Empty: no such field.",
             "Says what answered, without a version that would tell an attacker which holes to try.";
@@ -412,6 +416,12 @@ section! {
         destinations: Vec<Destination> = [], list(&Kind::Destination, 0, 10_000), Live,
             "The servers: `id` and `address`; where they differ `weight` (1; 0 takes no new calls), `capacity` (divides the load), `priority` (0; a higher one only while all lower ones are out) and `cluster`.",
             "A pool is its servers.";
+        srv: Vec<String> = [], list(&Kind::Domain, 0, 16), Live,
+            "Names whose SRV records list servers beside `destinations`, as \"_sip._udp.pool.example.com\": read again and again, each host and port a destination with the id `HOST-PORT`.",
+            "Servers that come and go, as containers do, need no edit of a file.";
+        srv_interval: Duration = "30s", secs(1, 86_400), Live,
+            "How often they are read again at the latest; sooner where the records hold for less.",
+            "A new server gets calls within half a minute, also where its records hold for a day.";
         invite_weight: u32 = 175, count(1, 10_000), Live,
             "What an INVITE weighs for `tlwl`, in hundredths of any other request.",
             "Measured by Jiang et al.: an INVITE costs 75 % more than a BYE.";

@@ -122,6 +122,19 @@ fn a_diff_tells_what_a_reload_applies_and_what_needs_a_restart() {
 }
 
 #[test]
+fn a_pool_may_stand_in_dns_alone_and_a_name_server_needs_an_address() {
+    let (config, _) = Config::check("[[pool]]\nsrv = [\"_SIP._udp.pool.example.com.\"]", "f").expect("sound");
+    let pool = config.pools.first().expect("a pool");
+    assert_eq!((&pool.srv[..], pool.destinations.len()), (&["_sip._udp.pool.example.com".to_owned()][..], 0));
+    assert_eq!(pool.srv_interval, Duration::from_secs(30));
+    assert_eq!(reports("[[pool]]\nsrv = []").len(), 1);
+    assert_eq!(reports("[[pool]]\nname = \"a\"").len(), 1);
+    assert!(Config::check("[node]\nname_servers = [\"[::1]:8600\"]", "f").is_ok());
+    let wrong = reports("[node]\nname_servers = [\"ns.example.com:53\"]");
+    assert!(wrong.len() == 1 && wrong[0].contains("needs an address"), "{wrong:?}");
+}
+
+#[test]
 fn a_secret_is_neither_shown_nor_debugged_nor_told_in_a_diff() {
     let digits = "5ec2e7".repeat(10) + "5ec2";
     let (config, _) = Config::check(&format!("[auth]\nsecret = \"{digits}\""), "f").expect("sound");

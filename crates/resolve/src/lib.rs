@@ -4,6 +4,7 @@
 //! (§4.1), which chooses among transports, while this build speaks one.
 
 mod order;
+mod reader;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -17,6 +18,7 @@ use tandem_base::Rng;
 use tandem_sip::Transport;
 
 pub use order::{SrvRecord, order};
+pub use reader::{Answer, Reader, Silence};
 
 /// How many addresses of one name are tried at most.
 const ADDRESSES_MAX: usize = 16;
@@ -42,6 +44,18 @@ impl Resolver {
         let client =
             TokioResolver::builder_tokio().and_then(|builder| builder.build()).map_err(io::Error::other)?;
         Ok(Self { client, rng: Mutex::new(Rng::from_seed(seed)) })
+    }
+
+    /// A resolver that asks `servers`; the system's if there are none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resolver::from_system`].
+    pub fn new(servers: &[SocketAddr], seed: u64) -> io::Result<Self> {
+        match servers {
+            [] => Self::from_system(seed),
+            servers => Self::with_config(reader::config(servers), seed),
+        }
     }
 
     /// A resolver that asks the servers of `config` only.

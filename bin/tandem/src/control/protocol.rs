@@ -227,7 +227,18 @@ pub(crate) struct PoolEntry {
     pub(crate) pool: String,
     pub(crate) policy: String,
     pub(crate) generation: u64,
+    /// How its names in DNS stand, if it has any.
+    pub(crate) dns: Option<DnsEntry>,
     pub(crate) destinations: Vec<DestinationEntry>,
+}
+
+/// How the names of a pool in DNS stand.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct DnsEntry {
+    /// For how long its servers are what DNS said once and not what it says now.
+    pub(crate) stale_secs: Option<u64>,
+    /// Why.
+    pub(crate) because: Option<String>,
 }
 
 /// One destination of a pool.

@@ -2,7 +2,7 @@
 
 use crate::cli::PoolCommand;
 use crate::control::client::Client;
-use crate::control::protocol::{DestinationEntry, PoolEntry, PoolState, Request, WhyEntry};
+use crate::control::protocol::{DestinationEntry, DnsEntry, PoolEntry, PoolState, Request, WhyEntry};
 use crate::ctl::{CtlError, Show, node, table};
 use serde_json::json;
 use std::io::{self, Write};
@@ -48,8 +48,18 @@ fn write_pools(out: &mut impl Write, pools: &[PoolEntry]) -> io::Result<()> {
     if pools.is_empty() {
         return writeln!(out, "this node has no pool");
     }
-    for PoolEntry { pool, policy, generation, .. } in pools {
-        writeln!(out, "pool {}: {}, generation {generation}", table::clean(pool), table::clean(policy))?;
+    for PoolEntry { pool, policy, generation, dns, .. } in pools {
+        let dns = match dns {
+            Some(DnsEntry { stale_secs: Some(secs), because }) => format!(
+                ", DNS stale for {}: {}",
+                table::duration(*secs),
+                because.as_deref().unwrap_or("it does not answer")
+            ),
+            Some(DnsEntry { stale_secs: None, .. }) => ", DNS answers".to_owned(),
+            None => String::new(),
+        };
+        let (pool, policy) = (table::clean(pool), table::clean(policy));
+        writeln!(out, "pool {pool}: {policy}, generation {generation}{}", table::clean(&dns))?;
     }
     let heads = [
         "DESTINATION",
@@ -143,13 +153,14 @@ mod tests {
             pool: "media".to_owned(),
             policy: "tlwl".to_owned(),
             generation: 3,
+            dns: Some(DnsEntry { stale_secs: Some(12), because: Some("no name server answers".to_owned()) }),
             destinations: vec![one, held],
         };
         let mut out = Vec::new();
         write_pools(&mut out, &[pool]).expect("a vector takes all");
         let text = String::from_utf8(out).expect("text");
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "pool media: tlwl, generation 3");
+        assert_eq!(lines[0], "pool media: tlwl, generation 3, DNS stale for 12 s: no name server answers");
         assert!(lines[2].contains("active    12     2         2.75  4 (50 %)"), "{text}");
         assert!(lines[3].contains("held 7 s  12"), "{text}");
     }

@@ -22,9 +22,10 @@ pub(crate) async fn answer(
     asked: Arc<Notify>,
     commands: Commands<Command>,
     registry: Arc<Registry>,
+    servers: Vec<SocketAddr>,
     seed: u64,
 ) {
-    let resolver = match Resolver::from_system(seed) {
+    let resolver = match Resolver::new(&servers, seed) {
         Ok(resolver) => Some(Arc::new(resolver)),
         Err(error) => {
             tracing::warn!(%error, "host names can't be resolved: see /etc/resolv.conf; calls to addresses go on");

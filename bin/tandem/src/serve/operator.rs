@@ -1,10 +1,11 @@
 //! What an operator's request does to the running node.
 
 use crate::control::protocol::{
-    Code, Failure, Imported, ImportedTable, Outcome, Page, PoolState, Reloaded, Request, Status,
+    Code, DnsEntry, Failure, Imported, ImportedTable, Outcome, Page, PoolState, Reloaded, Request, Status,
 };
 use crate::control::server::Control;
 use crate::files;
+use crate::serve::discovery::Discovery;
 use crate::serve::metrics::Load;
 use crate::serve::node_config::{listeners, node_config};
 use crate::serve::pools::{self, Edit, Pools};
@@ -46,6 +47,7 @@ pub(crate) struct Operator {
     pub(crate) log: LogHandle,
     pub(crate) loads: Vec<Load>,
     pub(crate) pools: Pools,
+    pub(crate) discovery: Arc<Discovery>,
     pub(crate) clock: Clock,
     /// Notified once the node is to drain and exit.
     pub(crate) stop: Arc<Notify>,
@@ -112,7 +114,7 @@ impl Control for Operator {
 }
 
 impl Operator {
-    fn in_force(&self) -> MutexGuard<'_, InForce> {
+    pub(crate) fn in_force(&self) -> MutexGuard<'_, InForce> {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -285,6 +287,7 @@ impl Operator {
             restart_pending: diff.restart.iter().map(|change| change.key.clone()).collect(),
         };
         drop(in_force);
+        self.discovery.changed.notify_one();
         let lines = |changes: &[tandem_config::Change]| changes.iter().map(ToString::to_string).collect();
         let warnings = warnings.iter().map(ToString::to_string).collect();
         Ok(Reloaded { applied: lines(&diff.live), restart: lines(&diff.restart), warnings })
@@ -301,7 +304,7 @@ impl Operator {
         self.tell_shards(&Command::Drain(true));
     }
 
-    fn tell_shards(&self, command: &Command) {
+    pub(crate) fn tell_shards(&self, command: &Command) {
         for shard in 0..self.commands.shards() {
             let mut tries = 0;
             // A shard takes its commands each turn; only one that stands leaves them.
@@ -340,7 +343,14 @@ impl Operator {
     async fn list_pools(&self, wanted: Option<String>) -> Outcome {
         let name = wanted.clone();
         let shards = self.ask_shards(move |node, now| balance::list(node, now, name.as_deref())).await;
-        let pools = shards.into_iter().next().unwrap_or_default();
+        let mut pools = shards.into_iter().next().unwrap_or_default();
+        let now = self.clock.now();
+        for pool in &mut pools {
+            pool.dns = self.discovery.stale(&pool.pool).map(|stale| DnsEntry {
+                stale_secs: stale.as_ref().map(|stale| (now - stale.since).as_secs()),
+                because: stale.map(|stale| stale.because),
+            });
+        }
         match wanted {
             Some(name) if pools.is_empty() => {
                 Err(Failure::new(Code::NotFound, format!("there is no pool {name}")))

@@ -1,9 +1,11 @@
 //! The pools of a running balancer: from the configuration to what the shards are told, generation by generation.
 //!
 //! A pool is known by its name and a destination by its id: both keep their figures over any change. What an operator
-//! changes by `tandem ctl pool weight|add|remove` holds until the next reload, when the file rules again.
+//! changes by `tandem ctl pool weight|add|remove` holds until the next reload, when the file rules again. What DNS
+//! names stands beside what the file lists; an id that both have is the file's.
 
 use anyhow::{Context as _, anyhow, bail};
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_balance as balance;
@@ -23,6 +25,8 @@ struct State {
     known: Vec<balance::PoolConfig>,
     in_force: Vec<String>,
     general: Option<balance::Config>,
+    /// What DNS named last, by pool.
+    found: BTreeMap<String, Vec<balance::Destination>>,
 }
 
 /// What an operator asked of a destination.
@@ -63,17 +67,27 @@ impl Pools {
             return Ok(None);
         }
         state.in_force.clear();
-        for (pool, destinations) in wanted {
-            let name = &pool.name;
+        state
+            .found
+            .retain(|name, _| config.pools.iter().any(|pool| pool.name == *name && !pool.srv.is_empty()));
+        for (pool, mut destinations) in wanted {
+            let (name, in_dns) = (&pool.name, !pool.srv.is_empty());
+            if let Some(found) = state.found.get_mut(name) {
+                found.retain(|one| !destinations.iter().any(|listed| listed.id == one.id));
+                destinations.extend_from_slice(found);
+            }
             let (policy, health) = (policy(pool), health(pool));
             let at = state.known.iter().position(|known| known.settings.name() == name);
             let (settings, board) = match at.and_then(|at| state.known.get(at)) {
                 Some(old) => {
-                    (old.settings.next(policy, health, destinations, &old.board, now), Arc::clone(&old.board))
+                    let settings = (*old.settings).clone().may_be_empty(in_dns);
+                    (settings.next(policy, health, destinations, &old.board, now), Arc::clone(&old.board))
                 }
                 None => {
                     let board = balance::Board::new(config.balancer.destinations_max, self.shards);
-                    (balance::PoolSettings::new(name, policy, health, destinations), Arc::new(board))
+                    let new =
+                        if in_dns { balance::PoolSettings::discovered } else { balance::PoolSettings::new };
+                    (new(name, policy, health, destinations), Arc::new(board))
                 }
             };
             let settings = settings.map_err(|mistake| anyhow!("pool {name:?}: {mistake}"))?;
@@ -130,6 +144,47 @@ impl Pools {
         state.config().context("there is no pool")
     }
 
+    /// What DNS named last for a pool.
+    pub(crate) fn found(&self, pool: &str) -> Vec<balance::Destination> {
+        self.lock().found.get(pool).cloned().unwrap_or_default()
+    }
+
+    /// Takes over what DNS names for a pool; `None` if that is what it named before. What did not change there stays
+    /// as it is, with what an operator did to it.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for that many; what was named before stays.
+    pub(crate) fn discovered(
+        &self,
+        pool: &operator::Pool,
+        mut found: Vec<balance::Destination>,
+        now: Instant,
+    ) -> anyhow::Result<Option<Arc<balance::Config>>> {
+        found.retain(|one| !pool.destinations.iter().any(|listed| listed.id == one.id.as_str()));
+        let mut state = self.lock();
+        let before = state.found.get(&pool.name).cloned().unwrap_or_default();
+        let known = state.known.iter_mut().find(|known| known.settings.name() == pool.name);
+        let Some(known) = known.filter(|_| before != found) else { return Ok(None) };
+        let is_unchanged =
+            |id: &balance::DestinationId| before.iter().any(|old| old.id == *id && found.contains(old));
+        let old = Arc::clone(&known.settings);
+        let stays = |(slot, one): &(balance::Slot, &balance::Destination)| {
+            let was_found = before.iter().any(|old| old.id == one.id);
+            !old.is_leaving(*slot) && (!was_found || is_unchanged(&one.id))
+        };
+        let mut all: Vec<_> = old.iter().filter(stays).map(|(_, one)| one.clone()).collect();
+        for new in found.iter().filter(|new| !is_unchanged(&new.id)) {
+            if !all.iter().any(|one| one.id == new.id) {
+                all.push(new.clone());
+            }
+        }
+        let next = old.next(old.policy().clone(), old.health().clone(), all, &known.board, now);
+        known.settings = Arc::new(next.map_err(|mistake| anyhow!("{mistake}"))?);
+        state.found.insert(pool.name.clone(), found);
+        Ok(state.config())
+    }
+
     /// Puts a destination into an operator's state, on all shards at once.
     pub(crate) fn set_admin(&self, name: &str, admin: balance::Admin, now: Instant) -> anyhow::Result<()> {
         let state = self.lock();
@@ -180,6 +235,7 @@ fn pool_config(
         hosts: pool.hosts.iter().map(|host| host.clone().into_bytes().into()).collect(),
         path: match pool.path {
             PoolPath::Via => balance::Path::Via,
+            PoolPath::NoVia => balance::Path::NoVia,
             PoolPath::RecordRoute => balance::Path::RecordRoute,
             PoolPath::Redirect => balance::Path::Redirect,
         },
@@ -290,6 +346,47 @@ mod tests {
         let text = "[[pool]]\ndestinations = [{ id = \"a\", address = \"[2001:db8::1]:5060\" }]";
         let error = format!("{:#}", take(&Pools::new(1), text).expect_err("no listener"));
         assert!(error.contains("[[listen]]"), "{error}");
+    }
+
+    #[test]
+    fn what_dns_names_stands_beside_the_file_and_an_operators_edits_of_it_hold_while_it_does_not_change() {
+        let text = TWO.replace("[[pool]]", "[[pool]]\nsrv = [\"_sip._udp.example.com\"]");
+        let (config, _) = Config::check(&text, "f").expect("a sound file");
+        let pool = config.pools.first().expect("a pool");
+        let pools = Pools::new(1);
+        take(&pools, &text).expect("sound").expect("a pool");
+        let now = Instant::from_secs(2);
+        let one = |id: &str, weight, port| {
+            let peer = SocketAddr::from(([127, 0, 0, 1], port));
+            balance::Destination { weight, ..balance::Destination::new(id, Hop::udp(ListenerId(0), peer)) }
+        };
+        let says = |found: Vec<balance::Destination>| {
+            pools.discovered(pool, found, now).expect("there is room").map(|config| ids(&config))
+        };
+        // An id that the file has is the file's.
+        let found = || vec![one("a", 9, 1), one("x-1", 60, 1), one("y-2", 20, 2)];
+        assert_eq!(says(found()).expect("it is new"), ["a*1", "b*1", "x-1*60", "y-2*20"]);
+        assert_eq!(says(found()), None);
+        pools.edit("x-1", &Edit::Weight(7), now).expect("x-1 is there");
+        pools.edit("b", &Edit::Remove, now).expect("b is there");
+        let fewer = vec![one("x-1", 60, 1), one("z-3", 1, 3)];
+        assert_eq!(says(fewer.clone()).expect("y went, z came"), ["a*1", "x-1*7", "z-3*1"]);
+        // The file rules again, with what DNS said last; a pool without names forgets it.
+        let again = take(&pools, &text).expect("sound").expect("a pool");
+        assert_eq!(ids(&again), ["a*1", "x-1*60", "z-3*1", "b*1"]);
+        assert_eq!(ids(&take(&pools, TWO).expect("sound").expect("a pool")), ["a*1", "b*1"]);
+    }
+
+    #[test]
+    fn a_pool_that_stands_in_dns_alone_is_empty_until_dns_answers() {
+        let text = "[[pool]]\nsrv = [\"_sip._udp.example.com\"]\n";
+        let first = take(&Pools::new(1), text).expect("sound").expect("a pool");
+        assert_eq!(ids(&first), Vec::<String>::new());
+        // A pool that had its servers in the file may lose them to DNS, and back.
+        let pools = Pools::new(1);
+        for (text, expected) in [(TWO, vec!["a*1", "b*1"]), (text, vec![]), (TWO, vec!["a*1", "b*1"])] {
+            assert_eq!(ids(&take(&pools, text).expect("sound").expect("a pool")), expected);
+        }
     }
 
     #[test]
