@@ -191,7 +191,9 @@ fn draw_into(plot: &Plot<'_>, svg: &mut String) -> Result<(), Box<dyn core::erro
     let curves: Vec<Vec<(f64, f64)>> = plot
         .curves
         .iter()
-        .map(|curve| curve.points.iter().map(|&(x, y)| (scaled(plot.log_x, x), scaled(plot.log_y, y))))
+        // Nothing has no logarithm: a second without an answer is a gap.
+        .map(|curve| curve.points.iter().filter(|(_, y)| !plot.log_y || *y > 0.0))
+        .map(|points| points.map(|&(x, y)| (scaled(plot.log_x, x), scaled(plot.log_y, y))))
         .map(|points| points.filter(|(x, y)| x.is_finite() && y.is_finite()).collect())
         .collect();
     let range = |values: &dyn Fn(&(f64, f64)) -> f64| {
