@@ -171,7 +171,10 @@ fn start_servers(bench: &Bench<'_>, program: &Path, at: &[SocketAddr]) -> Result
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
-        child.map(Process).map_err(|error| RealError::System("tandem lab server", error))
+        let mut server = Process(child.map_err(|error| RealError::System("tandem lab server", error))?);
+        wait_for(&mut server, *listen)
+            .map_err(|why| RealError::Failed(format!("tandem lab server at {listen} {why}")))?;
+        Ok(server)
     };
     (bench.seed..).zip(at).zip(&CAPACITIES).map(start).collect()
 }
