@@ -30,8 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = Listener::new(Transport::Udp, US.parse()?, None).ok_or("no listener")?;
     let key = HashKey::from_bytes([7; 16]);
     let rng = Rng::from_seed(1);
-    let mut balancer =
-        Balancer::new(Arc::new(config), Listeners::new(vec![listener]), &key, None, 0, rng);
+    let mut balancer = Balancer::new(Arc::new(config), Listeners::new(vec![listener]), &key, None, 0, rng);
     let caller = Hop::udp(ListenerId(0), CALLER.parse()?);
     let (mut out, mut answered) = (Outbox::new(), Outbox::new());
     let mut answer = Vec::new();

@@ -104,15 +104,14 @@ fn affinity_holds_in_any_order_and_everything_drains() {
     }
 }
 
-/// THREATS 18. 100,000 Call-IDs that collide in the 64-bit FNV-1 of the unkeyed policies' fathers differ under our
-/// key: the calls spread, no destination gets more than 5 % above its share under a policy that hashes with the key.
+/// THREATS 18. Call-IDs that differ in a prefix only, so that sums, first letters and CRCs of the tail collide, spread
+/// under a policy that hashes with our key.
 #[test]
 fn colliding_call_ids_skew_no_destination() {
     let mut config = crate::Config::new(vec![pool_config("media", "rendezvous", 4)]);
     config.copies_max = 0;
     let mut bench = Bench::of(config);
     for n in 0..20_000_u32 {
-        // All bytes but a prefix equal, so that sums, CRCs of the tail and first letters collide.
         bench.pass(CALLER, &request("INVITE", &format!("{n}@aaaaaaaa"), 1, &format!("b{n}"), ""));
     }
     let booked = bench.booked();
