@@ -16,6 +16,9 @@ pub enum Path {
     Via,
     /// The first request and nothing else: no Via of ours, so the destination answers the caller itself.
     NoVia,
+    /// The first request, under the caller's own address: no Via of ours, so the destination answers the caller itself
+    /// and knows of no balancer. The shell needs the right to send so.
+    Transparent,
     /// The first request and its responses: the destination's own Record-Route takes the rest.
     RecordRoute,
     /// Nothing: the caller gets a 302 with the destination as its Contact (RFC 3261 §8.3).

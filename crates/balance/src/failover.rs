@@ -251,6 +251,7 @@ impl Balancer {
             tag: self.lines.tag(place),
             token: (path == Some(crate::Path::Via)).then_some(token),
             has_via: true,
+            disguised: false,
         };
         let (listeners, signer, edits) = (&self.listeners, &self.signer, &mut self.edits);
         out.write(to, |out| write_request(listeners, signer, edits, &forward, out));

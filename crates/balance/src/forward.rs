@@ -25,12 +25,19 @@ pub(crate) struct Forward<'a> {
     pub(crate) token: Option<&'a Token>,
     /// Whether we add a Via.
     pub(crate) has_via: bool,
+    /// Whether it leaves under the address it came from.
+    pub(crate) disguised: bool,
 }
 
 impl Balancer {
     pub(crate) fn write(&mut self, forward: &Forward<'_>, out: &mut Outbox) {
         let (listeners, signer, edits) = (&self.listeners, &self.signer, &mut self.edits);
-        out.write(forward.to, |out| write_request(listeners, signer, edits, forward, out));
+        let write = |out: &mut Vec<u8>| write_request(listeners, signer, edits, forward, out);
+        if forward.disguised {
+            out.write_as(forward.from.peer, forward.to, write);
+        } else {
+            out.write(forward.to, write);
+        }
     }
 
     /// A 302 to the destination: the caller goes there itself (RFC 3261 §8.3).
@@ -71,7 +78,9 @@ pub(crate) fn write_request(
     // The Via that came: where it came from (§18.2.1).
     let via = request.via();
     let is_elsewhere = tandem_sip::host_ip(via.host) != Some(from.peer.ip());
-    if !forward.has_via {
+    if forward.disguised {
+        // It comes from where it came from: the destination does as §18.2.1 and RFC 3581 say, as if we were not there.
+    } else if !forward.has_via {
         if let Some(value) = request.values(HeaderName::Via).next() {
             edits.replace(value.span, |out| {
                 write_via_received(out, value.bytes, via, from.peer);

@@ -304,7 +304,8 @@ impl Balancer {
             direction: Direction::In,
             tag: self.lines.tag(place),
             token: (path == Path::Via).then_some(token),
-            has_via: path != Path::NoVia,
+            has_via: !matches!(path, Path::NoVia | Path::Transparent),
+            disguised: path == Path::Transparent,
         };
         self.write(&forward, out);
         Ok(())
@@ -369,6 +370,7 @@ impl Balancer {
             tag,
             token: Some(token),
             has_via: true,
+            disguised: false,
         };
         self.write(&forward, out);
         Ok(())

@@ -263,6 +263,7 @@ words! {
     PoolPath {
         Via = "via", "all of it: it adds Via and Record-Route";
         NoVia = "no-via", "the first request: no Via and no Record-Route of ours; the destination answers callers itself";
+        Transparent = "transparent", "the first request, under the caller's own address (needs the capability CAP_NET_ADMIN); the destination answers callers itself";
         RecordRoute = "record-route", "the first request and its responses; the destination's own Record-Route takes the rest";
         Redirect = "redirect", "nothing: callers get a 302 to the destination";
     }

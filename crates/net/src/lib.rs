@@ -17,6 +17,7 @@
 mod arena;
 mod bpf;
 mod counts;
+mod disguise;
 mod error_queue;
 mod errors;
 mod frames;
@@ -32,6 +33,7 @@ mod train;
 pub use arena::{Batch, Datagram};
 pub use bpf::{SteerError, steer_in_kernel};
 pub use counts::Counts;
+pub use disguise::may_send_as_others;
 pub use errors::{Cause, TransportError};
 pub use net::{Net, NetOptions};
 pub use poll::Waker;

@@ -8,6 +8,7 @@ use tandem_sip::{Hop, ListenerId, Outbox, Transport};
 
 use crate::Counts;
 use crate::arena::{Arena, Batch};
+use crate::disguise::Disguises;
 use crate::errors::{Cause, Errors, TransportError};
 use crate::locals::Locals;
 use crate::poll::{Poller, Source, Waker};
@@ -23,6 +24,9 @@ const TURNS_PER_TRIAL: u32 = 16;
 
 /// Gathers in vain, in excess of those that paid, that end it. Arrivals are uneven: one gather proves little.
 const CREDIT_MAX: u32 = 8;
+
+/// Sources under whose addresses a net sends, each with a socket that is kept; see [`Outbox::write_as`].
+const DISGUISES_MAX: usize = 256;
 
 /// Up to so many sockets it is cheaper to try them all than to ask epoll which are ready.
 const SOCKETS_TRIED: usize = 2;
@@ -87,6 +91,7 @@ pub struct Net {
     links: Vec<Link>,
     arena: Arena,
     sender: Sender,
+    disguises: Disguises,
     errors: Errors,
     counts: Counts,
     options: NetOptions,
@@ -111,6 +116,7 @@ impl Net {
             links: Vec::new(),
             arena: Arena::new(batch, options.datagram_bytes_max.max(1)),
             sender: Sender::new(batch),
+            disguises: Disguises::new(DISGUISES_MAX),
             errors: Errors::new(options.errors_max),
             counts: Counts::default(),
             options,
@@ -290,6 +296,7 @@ impl Net {
                 errors.push(hop, Cause::NoListener, message, counts);
             }
         }
+        self.disguises.send(out, &mut self.errors, &mut self.counts);
         out.clear();
     }
 

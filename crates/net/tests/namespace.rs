@@ -124,3 +124,29 @@ fn an_address_that_may_move_here_can_be_bound_before_it_does() {
         assert_eq!(UdpSocket::bind(address, &free).unwrap().local_address(), address);
     }
 }
+
+/// More sources than sockets are kept, of both families: each message leaves under its own.
+#[test]
+fn a_message_leaves_under_the_address_of_another() {
+    if !inside("a_message_leaves_under_the_address_of_another") {
+        return;
+    }
+    tandem_net::may_send_as_others().unwrap();
+    for (own, others) in [("127.0.0.1", "192.0.2.7"), ("[::1]", "[2001:db8::7]")] {
+        let listener = UdpSocket::bind(format!("{own}:0").parse().unwrap(), &UdpOptions::default()).unwrap();
+        let mut net = Net::new(NetOptions::default()).unwrap();
+        net.add_udp(ListenerId(0), listener).unwrap();
+        let peer = Plain::bind(format!("{own}:0")).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let hop = Hop::udp(ListenerId(0), peer.local_addr().unwrap());
+        let mut out = Outbox::new();
+        for port in (5000..5600).chain(5000..5002) {
+            let source = format!("{others}:{port}").parse().unwrap();
+            out.write_as(source, hop, |bytes| bytes.extend_from_slice(b"as another"));
+            net.flush(&mut out);
+            assert!(out.is_empty());
+            assert_eq!(peer.recv_from(&mut [0; 100]).unwrap(), (10, source));
+        }
+        assert_eq!((net.counts().sent, net.counts().send_errors), (602, 0));
+    }
+}

@@ -124,6 +124,8 @@ pub struct Transmit {
 pub struct Outbox {
     bytes: Vec<u8>,
     transmits: Vec<Transmit>,
+    /// Those that leave under another's address.
+    disguised: Vec<(SocketAddr, Transmit)>,
 }
 
 impl Outbox {
@@ -138,6 +140,21 @@ impl Outbox {
         let start = self.bytes.len();
         write(&mut self.bytes);
         self.transmits.push(Transmit { hop, range: start..self.bytes.len() });
+    }
+
+    /// Writes one message that leaves under the address of another, `source`, whom the receiver is to answer. It is not
+    /// among [`Outbox::iter`], [`Outbox::len`] and [`Outbox::last`].
+    pub fn write_as(&mut self, source: SocketAddr, hop: Hop, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.disguised.push((source, Transmit { hop, range: start..self.bytes.len() }));
+    }
+
+    /// The messages of [`Outbox::write_as`] in order, each with the address it leaves under.
+    pub fn iter_as(&self) -> impl ExactSizeIterator<Item = (SocketAddr, Hop, &[u8])> {
+        self.disguised
+            .iter()
+            .map(|(source, t)| (*source, t.hop, self.bytes.get(t.range.clone()).unwrap_or_default()))
     }
 
     /// Queues a message that is already bytes.
@@ -162,15 +179,16 @@ impl Outbox {
         self.transmits.len()
     }
 
-    /// Whether nothing is queued.
+    /// Whether nothing is queued, under any address.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.transmits.is_empty()
+        self.transmits.is_empty() && self.disguised.is_empty()
     }
 
     /// Forgets all, keeping the buffers.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.transmits.clear();
+        self.disguised.clear();
     }
 }

@@ -10,6 +10,7 @@
 mod baresip;
 mod kamailio;
 mod lab;
+mod network;
 mod ports;
 mod process;
 mod sipp;
@@ -19,7 +20,9 @@ mod tandem;
 pub use baresip::Baresip;
 pub use kamailio::Kamailio;
 pub use lab::Lab;
+pub use network::{CALLER, ROUTER, SERVER, inside, on};
 pub use ports::Port;
 pub use process::Running;
 pub use sipp::{Sipp, Started};
 pub use subject::{Mode, Setup, Subject};
+pub use tandem::binary as tandem_binary;

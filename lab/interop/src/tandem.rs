@@ -75,8 +75,11 @@ fn add_user(binary: &Path, dir: &Path, user: &str, password: &str) {
     );
 }
 
+/// The node's program.
+///
 /// `TANDEM_BIN`, or the `tandem` built beside this program: `target/PROFILE/deps/TEST` → `target/PROFILE/tandem`.
-fn binary() -> PathBuf {
+#[must_use]
+pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("TANDEM_BIN") {
         return PathBuf::from(path);
     }

@@ -58,6 +58,15 @@ impl Pools {
     ) -> anyhow::Result<Option<Arc<balance::Config>>> {
         let mut wanted = Vec::new();
         for pool in &config.pools {
+            if pool.path == PoolPath::Transparent {
+                tandem_net::may_send_as_others().with_context(|| {
+                    format!(
+                        "pool {:?}: path = \"transparent\" needs the capability CAP_NET_ADMIN; add \
+                         AmbientCapabilities=CAP_NET_ADMIN to the unit, or write path = \"no-via\"",
+                        pool.name
+                    )
+                })?;
+            }
             let destinations = pool.destinations.iter().map(|one| destination(one, listeners));
             let destinations: anyhow::Result<Vec<_>> = destinations.collect();
             wanted.push((pool, destinations.with_context(|| format!("pool {:?}", pool.name))?));
@@ -236,6 +245,7 @@ fn pool_config(
         path: match pool.path {
             PoolPath::Via => balance::Path::Via,
             PoolPath::NoVia => balance::Path::NoVia,
+            PoolPath::Transparent => balance::Path::Transparent,
             PoolPath::RecordRoute => balance::Path::RecordRoute,
             PoolPath::Redirect => balance::Path::Redirect,
         },

@@ -1,6 +1,7 @@
 //! Ways out of the path (CHECKLIST L11, L15).
 
-use tandem_sip::HeaderName;
+use tandem_base::Instant;
+use tandem_sip::{HeaderName, Outbox};
 
 use super::bench::*;
 use crate::calls::{Ending, State};
@@ -24,6 +25,28 @@ fn record_route_leaves_later_messages_to_the_destination_and_the_load_with_them(
     assert_eq!(bench.balancer.calls().endings()[Ending::Away as usize], 1);
     // What comes by us nevertheless still finds its destination.
     assert_eq!(bench.pass(CALLER, &request("ACK", "c1", 1, "ack", "in-dialog")).to, invite.to);
+}
+
+#[test]
+fn transparent_sends_what_came_under_the_callers_address_and_keeps_the_call_together() {
+    let mut bench = bench(Path::Transparent);
+    let mut pass = |text: &str| {
+        let mut out = Outbox::new();
+        bench.balancer.handle_input(Instant::from_secs(1), hop(CALLER), text.as_bytes(), &mut out);
+        assert_eq!(out.len(), 0, "nothing leaves under our own address");
+        let all: Vec<_> = out.iter_as().collect();
+        assert_eq!((all.len(), all[0].0), (1, hop(CALLER).peer));
+        (all[0].1.peer, String::from_utf8(all[0].2.to_vec()).unwrap())
+    };
+    let sent = request("INVITE", "c1", 1, "inv", "");
+    let via = |text: &str| text.lines().filter(|line| line.starts_with("Via:")).map(str::to_owned).collect();
+    let vias: Vec<String> = via(&sent);
+    let (to, invite) = pass(&sent);
+    assert_eq!((via(&invite), invite.contains("Record-Route")), (vias, false));
+    for method in ["INVITE", "CANCEL", "ACK"] {
+        assert_eq!(pass(&request(method, "c1", 1, "inv", "")).0, to);
+    }
+    assert_eq!(pass(&request("BYE", "c1", 2, "bye", "in-dialog")).0, to);
 }
 
 /// A destination answers past us, or, where it keeps to the source address, by us: the caller gets its own Via back.
