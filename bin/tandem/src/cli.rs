@@ -145,7 +145,7 @@ pub(crate) enum ConfigCommand {
     Sample,
     /// The tables of docs/CONFIG.md, as Markdown.
     Reference,
-    /// The destinations of a Kamailio or OpenSIPS as [[pool]] tables, to be put into a configuration.
+    /// The destinations of a Kamailio or OpenSIPS as pool tables, to be put into a configuration.
     ///
     /// Reads Kamailio's dispatcher.list, and the tables dispatcher (Kamailio) and load_balancer (OpenSIPS) in a dump or
     /// an SQLite file. What has no counterpart stands in comments.
