@@ -132,7 +132,7 @@ fn claims(low: &[(&str, f64)], high: &[(&str, f64)], low_bye: &[(&str, f64)]) ->
             "about 65 ms",
             format!("{rwma:.1} ms, next {:.1} ms", most(low, &blind).max(cjsq)),
             rwma >= 2.0 * most(low, &blind).max(cjsq),
-            "RWMA does herd (the table's p99 and occupancy show it), but our servers answer in 2 ms, so that at 8 % load a \
+            "RWMA does herd (`occupancy` shows it), but our servers answer in 2 ms, so that at 8 % load a \
              herd is small",
         ),
         Claim::new(
