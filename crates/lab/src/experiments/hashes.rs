@@ -35,9 +35,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
     );
     let of_five = [fill(core_hash, write_call_id), fill(fnv1, write_call_id)];
     for (name, callers, filled) in [
-        ("OpenSER's (core_hash)", "one SIPp", &core),
+        ("OpenSER (core_hash)", "one SIPp", &core),
         ("FNV-1", "one SIPp", &fnv),
-        ("OpenSER's (core_hash)", "five", &of_five[0]),
+        ("OpenSER (core_hash)", "five", &of_five[0]),
         ("FNV-1", "five", &of_five[1]),
     ] {
         table.row(vec![
@@ -67,7 +67,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
             ),
             Claim::new(
                 "A6",
-                "OpenSER's hash reaches 88,000 (within 5 %)",
+                "the hash of OpenSER reaches 88,000 (within 5 %)",
                 "88,000",
                 core.buckets.to_string(),
                 core.buckets.abs_diff(88_000) <= 4_400,

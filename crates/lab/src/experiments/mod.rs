@@ -29,7 +29,7 @@ pub struct Experiment {
 /// All experiments in virtual time, in the order in which they are done.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[Experiment] = &[
-    Experiment { name: "hashes", about: "A6: buckets that OpenSER's hash and FNV reach with 300,000 Call-IDs", run: hashes::run },
+    Experiment { name: "hashes", about: "A6: buckets that the hash of OpenSER and FNV reach with 300,000 Call-IDs", run: hashes::run },
     Experiment { name: "occupancy", about: "A12: what a new call finds ahead of it, 4 nodes, 600 calls/s", run: occupancy::run },
     Experiment { name: "response", about: "A11: response time against load, 8 nodes", run: response::run },
     Experiment { name: "peak", about: "A10: peak throughput of 8 nodes at 99.99 % success, policy by policy", run: peaks::run },
