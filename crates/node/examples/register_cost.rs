@@ -1,7 +1,7 @@
 //! What one REGISTER costs a node in user space: no sockets, the octets go in and the answer comes out.
 //!
 //! `cargo run --release -p tandem-node --example register_cost -- 100000 2000000`: that many users, registered once
-//! and then refreshed in turn until there were that many REGISTERs.
+//! and then refreshed in turn until there were that many REGISTER requests.
 #![expect(clippy::unwrap_used, reason = "a measurement may end by panicking")]
 #![expect(clippy::disallowed_methods, reason = "it measures, so it reads the clock")]
 

@@ -238,7 +238,7 @@ fn a_destination_that_comes_back_takes_a_growing_share() {
 }
 
 #[test]
-fn a_destination_that_took_anothers_place_is_not_judged_by_its_answers() {
+fn a_destination_in_the_place_of_another_is_not_judged_by_its_answers() {
     let health = HealthSettings { interval: Some(1000 * MS), fall: 1, ..HealthSettings::default() };
     let mut bench = Bench::new(health.clone(), &["a"]);
     bench.watch.handle_timeout(Instant::from_secs(1));
