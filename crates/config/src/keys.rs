@@ -306,9 +306,9 @@ section! {
         steer: Steer = "auto", Kind::OneOf(Steer::WORDS), Restart,
             "How a datagram gets to the shard that owns its call.",
             "Kernel steering saves one copy between threads but needs a capability that not every container has.";
-        gather: Duration = "500us", Kind::Duration { min: Duration::ZERO, max: Duration::from_millis(5) }, Restart,
+        gather: Duration = "750us", Kind::Duration { min: Duration::ZERO, max: Duration::from_millis(5) }, Restart,
             "How long a shard lets datagrams gather before it reads on, where that pays. 0us: it reads each as it comes.",
-            "Half the processor time of sparse traffic goes into waking up; half a millisecond is heard by nobody.";
+            "Half the processor time of sparse traffic goes into waking up; less than a millisecond is heard by nobody.";
         name_servers: Vec<HostPort> = [], list(&Kind::HostPort, 0, 8), Restart,
             "The name servers to ask, as \"192.0.2.53:53\". None: the system's (`/etc/resolv.conf`).",
             "The system knows its name servers; a service catalogue that speaks DNS on a port of its own needs to be told.";
