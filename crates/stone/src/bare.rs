@@ -76,7 +76,9 @@ pub fn reflect(listen: &[SocketAddr], stop: &AtomicBool) -> Result<Passed, Stone
 }
 
 fn open(addresses: impl Iterator<Item = SocketAddr>) -> Result<Net, StoneError> {
-    let mut net = Net::new(NetOptions::default()).map_err(|error| StoneError::socket("epoll", &error))?;
+    // `recvmmsg` and `sendmmsg`, nothing else: trains are what a server may do better.
+    let options = NetOptions { trains: false, ..NetOptions::default() };
+    let mut net = Net::new(options).map_err(|error| StoneError::socket("epoll", &error))?;
     for (place, address) in addresses.enumerate() {
         let options = UdpOptions { receive_buffer_bytes: 16 << 20, ..UdpOptions::default() };
         let listener = ListenerId(u16::try_from(place).unwrap_or(u16::MAX));
