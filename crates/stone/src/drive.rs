@@ -20,7 +20,7 @@ pub(crate) const CALLER: ListenerId = ListenerId(0);
 pub(crate) const CALLEE: ListenerId = ListenerId(1);
 
 /// How often a quiet thread looks up.
-const IDLE: Duration = Duration::from_millis(50);
+pub(crate) const IDLE: Duration = Duration::from_millis(50);
 /// How long the answering end stays after the calling end is done, for ACKs on their way.
 const AFTER: Duration = Duration::from_millis(200);
 
@@ -140,7 +140,9 @@ pub(crate) fn drive(
             (None, _) if control.stop.load(Ordering::Relaxed) => break,
             (Some(_) | None, _) => {}
         }
-        receive(&mut ends, &mut net, &mut out, now)?;
+        let begin = Instant::from_nanos(control.begin.load(Ordering::Acquire));
+        let idle = if begin > now { (begin - now).min(IDLE) } else { IDLE };
+        receive(&mut ends, &mut net, &mut out, now, idle)?;
     }
     if let Some(uac) = &mut ends.uac {
         series.finish(uac, samples);
@@ -149,11 +151,17 @@ pub(crate) fn drive(
     Ok(Finished { ends, net: net.counts(), cpu, on })
 }
 
-/// Waits for datagrams or the next deadline and hands over what came.
-fn receive(ends: &mut Ends, net: &mut Net, out: &mut Outbox, now: Instant) -> Result<(), StoneError> {
+/// Waits for datagrams or the next deadline, at most `idle`, and hands over what came.
+fn receive(
+    ends: &mut Ends,
+    net: &mut Net,
+    out: &mut Outbox,
+    now: Instant,
+    idle: Duration,
+) -> Result<(), StoneError> {
     let answering = ends.uas.iter().filter_map(Uas::next);
     let next = ends.uac.as_ref().and_then(Uac::next).into_iter().chain(answering).min();
-    let sleep = next.map_or(IDLE, |next| (next - now).min(IDLE)).max(ends.gather);
+    let sleep = next.map_or(idle, |next| (next - now).min(idle)).max(ends.gather);
     net.wait(Some(sleep)).map_err(|error| StoneError::socket("epoll", &error))?;
     for error in net.errors() {
         let peer = error.hop.peer;

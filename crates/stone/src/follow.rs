@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use crate::clock;
-use crate::drive::{Control, Sample};
+use crate::drive::{Control, IDLE, Sample};
 use crate::report::Point;
 use crate::run::Run;
 use crate::target::{self, Reading, Span};
@@ -61,7 +61,7 @@ pub(crate) fn follow(
         std::thread::sleep(tick);
     }
     watched.registration = clock::now() - opened;
-    let begin = clock::now() + Duration::from_millis(50);
+    let begin = clock::now() + 2 * IDLE; // every thread looks up once before, and then knows it
     control.begin.store(begin.as_nanos(), Ordering::Release);
     let (from, to) = (begin + run.load.warm_up, begin + run.load.length);
     let (mut first, mut last) = (None, None);
