@@ -18,12 +18,19 @@ const RATES: [u32; 2] = [2_000, 8_000];
 /// What one core shall carry, and the share of it at which lateness is looked at.
 const CARRIES: f64 = 25_000.0;
 
+/// SIPp begins what is due once a millisecond; the driver does so every 200 µs unless told otherwise. A wake-up costs as
+/// much as a call, so that a comparison needs one clock.
+const SIPP_GRAIN: &str = "1ms";
+
 /// One rate, CPU time of both ends in microseconds a call.
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     rate: u32,
     sipp_us: f64,
+    /// With SIPp's clock.
     driver_us: f64,
+    /// With its own.
+    finer_us: f64,
 }
 
 /// What was found.
@@ -43,10 +50,15 @@ impl Generator {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "\n| calls/s, both ends, no server | SIPp, µs/call | driver, µs/call | × SIPp |\n|---|---|---|---|"
+            "\n| calls/s, both ends, no server | SIPp, µs/call | driver at SIPp's {SIPP_GRAIN}, µs/call | × SIPp | driver at its own 200 µs | × SIPp |\n|---|---|---|---|---|---|"
         );
-        for Pair { rate, sipp_us, driver_us } in &self.pairs {
-            let _ = writeln!(text, "| {rate} | {sipp_us:.1} | {driver_us:.1} | {:.2} |", driver_us / sipp_us);
+        for Pair { rate, sipp_us, driver_us, finer_us } in &self.pairs {
+            let _ = writeln!(
+                text,
+                "| {rate} | {sipp_us:.1} | {driver_us:.1} | {:.2} | {finer_us:.1} | {:.2} |",
+                driver_us / sipp_us,
+                finer_us / sipp_us
+            );
         }
         let void = if self.carried_void.is_empty() {
             String::new()
@@ -69,13 +81,17 @@ pub(crate) fn measure(driver: &Driver, server_core: usize, length: Duration) -> 
     let mut pairs = Vec::new();
     for rate in RATES {
         let sipp_us = sipp(driver.core, server_core, rate, length)?;
-        let report = alone(driver, f64::from(rate), length)?;
-        let pair = Pair { rate, sipp_us, driver_us: number(&report, "generator_us_per_attempt") };
-        println!("generator {rate:>6} calls/s: SIPp {sipp_us:.1} us a call, driver {:.1}", pair.driver_us);
+        let us = |report: &Value| number(report, "generator_us_per_attempt");
+        let driver_us = us(&alone(driver, f64::from(rate), length, &["--grain", SIPP_GRAIN])?);
+        let finer_us = us(&alone(driver, f64::from(rate), length, &[])?);
+        let pair = Pair { rate, sipp_us, driver_us, finer_us };
+        println!(
+            "generator {rate:>6} calls/s: SIPp {sipp_us:.1} us a call, driver {driver_us:.1}, at its own grain {finer_us:.1}"
+        );
         pairs.push(pair);
     }
-    let full = alone(driver, CARRIES, length)?;
-    let half = alone(driver, CARRIES / 2.0, length)?;
+    let full = alone(driver, CARRIES, length, &[])?;
+    let half = alone(driver, CARRIES / 2.0, length, &[])?;
     let void = full.get("void").and_then(Value::as_array).cloned().unwrap_or_default();
     Ok(Generator {
         pairs,
@@ -87,7 +103,7 @@ pub(crate) fn measure(driver: &Driver, server_core: usize, length: Duration) -> 
 }
 
 /// Both ends of the driver against each other.
-fn alone(driver: &Driver, rate: f64, length: Duration) -> Result<Value> {
+fn alone(driver: &Driver, rate: f64, length: Duration, options: &[&str]) -> Result<Value> {
     let callee = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let rate = rate.to_string();
     let length = format!("{}s", length.as_secs_f64());
@@ -105,7 +121,8 @@ fn alone(driver: &Driver, rate: f64, length: Duration) -> Result<Value> {
         "--for",
         &length,
     ];
-    driver.call(&args.map(str::to_owned))
+    let args: Vec<String> = args.iter().chain(options).map(|&arg| arg.to_owned()).collect();
+    driver.call(&args)
 }
 
 /// SIPp's two ends: their CPU time together, in microseconds a call.
