@@ -461,6 +461,7 @@ fn pools(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
             mistake("probe_timeout", what, "write less than probe_interval".into());
         }
         letters(pool, &mut mistake);
+        crate::sight::check(table, pool, findings);
     }
 }
 

@@ -269,6 +269,14 @@ words! {
     }
 }
 
+impl PoolPath {
+    /// The path's word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::WORDS.get(self as usize).map_or("", |word| word.word)
+    }
+}
+
 section! {
     /// Keys before any table.
     Top = "", repeated: false {

@@ -15,6 +15,7 @@ mod mistake;
 mod nearest;
 mod raw;
 mod show;
+mod sight;
 mod value;
 
 #[cfg(test)]

@@ -25,6 +25,28 @@ fn every_mistake_is_told_with_its_line_column_key_and_remedy() {
     }
 }
 
+/// Policies that choose without answers are at home on every path; on `via` every policy is, and `tlwl`, `tjsq` and
+/// `rwma` see the first requests' answers by `record-route`.
+#[test]
+fn a_policy_that_sees_what_it_goes_by_is_no_warning() {
+    let sound = |path: &str, policy: &str| {
+        reports(&format!(
+            "[[pool]]\npath = \"{path}\"\npolicy = \"{policy}\"\nletters = [\"a-z=a\"]\n\
+             destinations = [{{ id = \"a\", address = \"192.0.2.1:5060\" }}]\n"
+        ))
+        .is_empty()
+    };
+    let loads = ["tlwl", "tjsq", "tlwl-learned", "cjsq", "rwma"];
+    for policy in crate::PoolPolicy::names() {
+        assert!(sound("via", policy), "{policy}");
+        for path in ["no-via", "transparent", "redirect"] {
+            assert_eq!(sound(path, policy), !loads.contains(&policy), "{path} {policy}");
+        }
+        let needs_the_rest = ["tlwl-learned", "cjsq"].contains(&policy);
+        assert_eq!(sound("record-route", policy), !needs_the_rest, "{policy}");
+    }
+}
+
 #[test]
 fn all_mistakes_of_a_file_are_told_at_once_in_the_order_of_the_file() {
     let text = "[proxy]\nfrok = \"serial\"\n[log]\nlevel = \"x\"\n[node]\nshards = 1000\n";
