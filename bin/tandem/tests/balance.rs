@@ -211,6 +211,24 @@ fn a_pool_in_a_file_balances_and_obeys_its_operator() {
     caller.request(sip, "CANCEL", "call-2", 1, "");
     assert!(other.receive().contains("call-2"));
 
+    // What requests weigh is shown, given or learned, once a policy weighs them.
+    write_config(
+        &node.directory,
+        sip,
+        node.admin,
+        &pool(&[&first, &second]).replace("round-robin", "tlwl-learned"),
+    );
+    node.ok(&["reload"]);
+    let listed = node.ok(&["pool", "list"]);
+    assert!(
+        listed.contains("INVITE 1.75 (given)") && listed.contains("learned within 0.25 and 4.00"),
+        "{listed}"
+    );
+    let listed = node.ok(&["pool", "list", "--json"]);
+    let pools: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    assert_eq!(pools["weights"][0]["method"], "INVITE");
+    assert_eq!(pools["weights"][0]["most_thousandths"], 1750);
+
     // Metrics have labels for pool and destination. Counters follow within a fifth of a second.
     let published = |text: &str| {
         (0..100).any(|_| {
@@ -223,6 +241,10 @@ fn a_pool_in_a_file_balances_and_obeys_its_operator() {
     ));
     assert!(published("tandem_pool_calls{node=\"tandem\",role=\"proxy\",pool=\"media\",destination=\"d0\"}"));
     assert!(published("tandem_pool_occupancy_bucket{"));
+    let method = "pool=\"media\",method=\"INVITE\",shard=\"0\"} ";
+    let fixed = "{node=\"tandem\",role=\"proxy\",";
+    assert!(published(&format!("tandem_pool_method_weight_thousandths{fixed}{method}1750")));
+    assert!(published(&format!("tandem_pool_method_weight_learned{fixed}{method}0")));
     assert!(published("tandem_balancer_audit_difference{node=\"tandem\",role=\"proxy\"} 0"));
 }
 

@@ -7,6 +7,7 @@
 //! | a shard's view of a pool: loads, eligibility, picks | `pool`, `members` |
 //! | what shards share: states and loads | `board` |
 //! | who has the least load, in O(log n) | `loads` |
+//! | what requests weigh, shown | `weights` |
 //! | the policies, one a file | `policy/` |
 //! | health: probes, rise and fall; the probe on the wire | `watch`, `probe` |
 //! | whom a request is about, for the first of two stages | `user` |
@@ -43,6 +44,7 @@ mod settings;
 mod token;
 mod user;
 mod watch;
+mod weights;
 
 pub use balancer::{Balancer, Event};
 pub use board::{Admin, Board, Health, Reason, Standing, State};
@@ -58,6 +60,7 @@ pub use route::Routed;
 pub use settings::{HealthSettings, Letters, MethodWeights, Mistake, PolicySettings, PoolSettings};
 pub use user::user_of;
 pub use watch::{Probe, ProbeOutcome, Watch};
+pub use weights::{MethodWeight, Weights};
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use crate::board::{Health, Reason, slow_start_share};
 use crate::explain::{Record, Trail, Why};
 use crate::members::{Member, Members};
 use crate::policy::{Pick, Policy};
-use crate::{Board, DestinationId, PoolSettings, Slot, State};
+use crate::{Board, DestinationId, PoolSettings, Slot, State, Weights};
 
 /// How often other shards' figures are merged, and slow starts moved on.
 const MERGE_EVERY: Duration = Duration::from_millis(1);
@@ -366,7 +366,13 @@ impl Pool {
         })
     }
 
-    /// What each method weighs at present, in thousandths; shows what was learned.
+    /// What the methods weigh at present, given or learned by this shard; `None` for a policy that weighs nothing.
+    #[must_use]
+    pub fn weights(&self) -> Option<Weights> {
+        self.policy.weights()
+    }
+
+    /// What a request of this method weighs at present, in thousandths.
     #[must_use]
     pub fn weight_of(&self, method: Method) -> Work {
         self.policy.weigh(method)

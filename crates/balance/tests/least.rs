@@ -238,10 +238,25 @@ fn weights_are_learned_from_response_times_within_their_bound() {
         }
         bench.pool.weight_of(Method::Invite).0
     };
+    let shown = |bench: &Bench| -> Vec<_> {
+        let weights = bench.pool.weights().expect("it weighs");
+        assert_eq!(weights.bounds, Some((Work(250), Work(4000))));
+        weights.each.iter().map(|one| (one.name(), one.work.0, one.learned)).collect()
+    };
+    let given = [("INVITE", 1750, false), ("BYE", 1000, false), ("others", 1000, false)];
+    assert_eq!(shown(&bench), given);
     let learned = teach(&mut bench, 0.003, 4000);
     assert!((2000..3500).contains(&learned), "{learned}");
+    let [("INVITE", invite, true), ("BYE", 950..1050, true), ("others", 1000, false)] = shown(&bench)[..]
+    else {
+        panic!("{:?}", shown(&bench));
+    };
+    assert_eq!(invite, learned);
     assert_eq!(teach(&mut bench, 5.0, 4000), 4000);
     assert_eq!(teach(&mut bench, 0.000_000_1, 8000), 250);
     let plain = bench.pool.weight_of(Method::Bye).0;
     assert!((950..1050).contains(&plain), "{plain}");
+    let tlwl = Bench::new("tlwl", equal(2)).pool.weights().expect("it weighs");
+    assert!(tlwl.bounds.is_none() && tlwl.each.iter().all(|one| !one.learned), "{tlwl:?}");
+    assert_eq!(Bench::new("tjsq", equal(2)).pool.weights(), None);
 }

@@ -229,7 +229,24 @@ pub(crate) struct PoolEntry {
     pub(crate) generation: u64,
     /// How its names in DNS stand, if it has any.
     pub(crate) dns: Option<DnsEntry>,
+    /// What requests weigh; none where the policy weighs nothing.
+    pub(crate) weights: Vec<WeightEntry>,
+    /// The least and the most that can be learned, in thousandths; none where all weights are given.
+    pub(crate) weight_bounds_thousandths: Option<(u32, u32)>,
     pub(crate) destinations: Vec<DestinationEntry>,
+}
+
+/// What a method's requests weigh in a pool; each shard learns by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct WeightEntry {
+    /// The method, or `others`.
+    pub(crate) method: String,
+    /// The least of any shard.
+    pub(crate) least_thousandths: u32,
+    /// The most of any shard.
+    pub(crate) most_thousandths: u32,
+    /// How many shards learned it; on the others it is as given.
+    pub(crate) learned_by_shards: usize,
 }
 
 /// How the names of a pool in DNS stand.

@@ -2,7 +2,9 @@
 
 use crate::cli::PoolCommand;
 use crate::control::client::Client;
-use crate::control::protocol::{DestinationEntry, DnsEntry, PoolEntry, PoolState, Request, WhyEntry};
+use crate::control::protocol::{
+    DestinationEntry, DnsEntry, PoolEntry, PoolState, Request, WeightEntry, WhyEntry,
+};
 use crate::ctl::{CtlError, Show, node, table};
 use serde_json::json;
 use std::io::{self, Write};
@@ -48,7 +50,7 @@ fn write_pools(out: &mut impl Write, pools: &[PoolEntry]) -> io::Result<()> {
     if pools.is_empty() {
         return writeln!(out, "this node has no pool");
     }
-    for PoolEntry { pool, policy, generation, dns, .. } in pools {
+    for PoolEntry { pool, policy, generation, dns, weights, weight_bounds_thousandths, .. } in pools {
         let dns = match dns {
             Some(DnsEntry { stale_secs: Some(secs), because }) => format!(
                 ", DNS stale for {}: {}",
@@ -60,6 +62,13 @@ fn write_pools(out: &mut impl Write, pools: &[PoolEntry]) -> io::Result<()> {
         };
         let (pool, policy) = (table::clean(pool), table::clean(policy));
         writeln!(out, "pool {pool}: {policy}, generation {generation}{}", table::clean(&dns))?;
+        if !weights.is_empty() {
+            let each: Vec<String> = weights.iter().map(weight).collect();
+            let bounds = weight_bounds_thousandths.map_or_else(String::new, |(least, most)| {
+                format!("; learned within {} and {}", decimal(least), decimal(most))
+            });
+            writeln!(out, "  a request weighs: {}{bounds}", table::clean(&each.join(", ")))?;
+        }
     }
     let heads = [
         "DESTINATION",
@@ -74,6 +83,17 @@ fn write_pools(out: &mut impl Write, pools: &[PoolEntry]) -> io::Result<()> {
         "BECAUSE",
     ];
     table::write(out, heads, &rows)
+}
+
+fn weight(one: &WeightEntry) -> String {
+    let (least, most) = (decimal(one.least_thousandths), decimal(one.most_thousandths));
+    let figure = if least == most { least } else { format!("{least} to {most}") };
+    let how = if one.learned_by_shards > 0 { "learned" } else { "given" };
+    format!("{} {figure} ({how})", one.method)
+}
+
+fn decimal(thousandths: u32) -> String {
+    format!("{}.{:02}", thousandths / 1000, thousandths % 1000 / 10)
 }
 
 fn row(pool: &str, one: &DestinationEntry) -> [String; 10] {
@@ -154,6 +174,21 @@ mod tests {
             policy: "tlwl".to_owned(),
             generation: 3,
             dns: Some(DnsEntry { stale_secs: Some(12), because: Some("no name server answers".to_owned()) }),
+            weights: vec![
+                WeightEntry {
+                    method: "INVITE".to_owned(),
+                    least_thousandths: 2100,
+                    most_thousandths: 2400,
+                    learned_by_shards: 2,
+                },
+                WeightEntry {
+                    method: "others".to_owned(),
+                    least_thousandths: 1000,
+                    most_thousandths: 1000,
+                    learned_by_shards: 0,
+                },
+            ],
+            weight_bounds_thousandths: Some((250, 4000)),
             destinations: vec![one, held],
         };
         let mut out = Vec::new();
@@ -161,7 +196,11 @@ mod tests {
         let text = String::from_utf8(out).expect("text");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "pool media: tlwl, generation 3, DNS stale for 12 s: no name server answers");
-        assert!(lines[2].contains("active    12     2         2.75  4 (50 %)"), "{text}");
-        assert!(lines[3].contains("held 7 s  12"), "{text}");
+        assert_eq!(
+            lines[1],
+            "  a request weighs: INVITE 2.10 to 2.40 (learned), others 1.00 (given); learned within 0.25 and 4.00"
+        );
+        assert!(lines[3].contains("active    12     2         2.75  4 (50 %)"), "{text}");
+        assert!(lines[4].contains("held 7 s  12"), "{text}");
     }
 }

@@ -1,11 +1,11 @@
 //! What a running balancer shows: its metrics, and the answers to `tandem ctl pool`.
 
-use crate::control::protocol::{DestinationEntry, PoolEntry, WhyEntry};
+use crate::control::protocol::{DestinationEntry, PoolEntry, WeightEntry, WhyEntry};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_balance::calls::Ending;
 use tandem_balance::{
-    Balancer, Counters, DestinationView, OCCUPANCY_BOUNDS, Occupancy, State, TIME_BOUNDS_NS, Timing,
+    Balancer, Counters, DestinationView, OCCUPANCY_BOUNDS, Occupancy, State, TIME_BOUNDS_NS, Timing, Weights,
 };
 use tandem_base::Instant;
 use tandem_node::Node;
@@ -35,6 +35,8 @@ struct PoolSnapshot {
     /// Of the first shard alone, which sees all.
     views: Vec<DestinationView>,
     occupancy: Vec<(String, Occupancy)>,
+    /// Each shard learns its own.
+    weights: Option<Weights>,
 }
 
 /// Where one shard leaves it; the lock is taken for as long as a copy takes.
@@ -66,6 +68,7 @@ impl Snapshot {
                 policy: settings.policy().name.clone(),
                 views: if first { pool.view(now).collect() } else { Vec::new() },
                 occupancy: balancer.occupancy(settings.name()).map(|(slot, one)| (id(slot), *one)).collect(),
+                weights: pool.weights(),
             }
         });
         Self {
@@ -88,8 +91,10 @@ impl Snapshot {
 /// Exposes what the shards' balancers say.
 pub(crate) fn expose(registry: &Registry, cells: Vec<BalanceCell>) {
     registry.collect(move |out| {
-        for snapshot in cells.iter().filter_map(BalanceCell::read) {
+        for (shard, cell) in cells.iter().enumerate() {
+            let Some(snapshot) = cell.read() else { continue };
             expose_one(out, &snapshot);
+            snapshot.pools.iter().for_each(|pool| expose_weights(out, &shard.to_string(), pool));
         }
     });
 }
@@ -206,6 +211,24 @@ fn expose_pool(out: &mut Exposition, pool: &PoolSnapshot) {
     }
 }
 
+fn expose_weights(out: &mut Exposition, shard: &str, pool: &PoolSnapshot) {
+    let Some(weights) = &pool.weights else { return };
+    let (name, shard) = (("pool", pool.name.as_str()), ("shard", shard));
+    for one in &weights.each {
+        let labels = [name, ("method", one.name()), shard];
+        let help = "What an unanswered request weighs, by method.";
+        out.gauge("tandem_pool_method_weight_thousandths", help, &labels, u64::from(one.work.0));
+        let help = "1 where that was learned from response times, 0 where it was given.";
+        out.gauge("tandem_pool_method_weight_learned", help, &labels, u64::from(one.learned));
+    }
+    let Some((least, most)) = weights.bounds else { return };
+    for (bound, work) in [("least", least), ("most", most)] {
+        let help = "Between which bounds a weight can be learned.";
+        let labels = [name, ("bound", bound), shard];
+        out.gauge("tandem_pool_method_weight_bound_thousandths", help, &labels, u64::from(work.0));
+    }
+}
+
 /// The pools of a node as an operator sees them.
 pub(crate) fn list(node: &Node, now: Instant, wanted: Option<&str>) -> Vec<PoolEntry> {
     let Some(balancer) = node.balancer() else { return Vec::new() };
@@ -216,9 +239,52 @@ pub(crate) fn list(node: &Node, now: Instant, wanted: Option<&str>) -> Vec<PoolE
             policy: pool.settings().policy().name.to_owned(),
             generation: pool.settings().generation(),
             dns: None,
+            weights: pool.weights().map_or_else(Vec::new, |weights| weight_entries(&weights)),
+            weight_bounds_thousandths: pool
+                .weights()
+                .and_then(|weights| weights.bounds)
+                .map(|(least, most)| (least.0, most.0)),
             destinations: pool.view(now).map(|view| entry(pool, &view, now)).collect(),
         })
         .collect()
+}
+
+fn weight_entries(weights: &Weights) -> Vec<WeightEntry> {
+    let entry = |one: &tandem_balance::MethodWeight| WeightEntry {
+        method: one.name().to_owned(),
+        least_thousandths: one.work.0,
+        most_thousandths: one.work.0,
+        learned_by_shards: usize::from(one.learned),
+    };
+    weights.each.iter().map(entry).collect()
+}
+
+/// The pools of all shards as one: each shard sees every load, but learns weights by itself.
+pub(crate) fn merge(shards: Vec<Vec<PoolEntry>>) -> Vec<PoolEntry> {
+    let mut shards = shards.into_iter();
+    let mut merged = shards.next().unwrap_or_default();
+    for other in shards.flatten() {
+        let Some(pool) = merged.iter_mut().find(|pool| pool.pool == other.pool) else { continue };
+        let rest = |weights: &[WeightEntry]| weights.iter().find(|one| one.method == "others").cloned();
+        let (own_rest, other_rest) = (rest(&pool.weights), rest(&other.weights));
+        // A method that weighs as the rest has no line of its own.
+        for one in &other.weights {
+            if !pool.weights.iter().any(|known| known.method == one.method)
+                && let Some(rest) = &own_rest
+            {
+                let at = pool.weights.len().saturating_sub(1);
+                pool.weights.insert(at, WeightEntry { method: one.method.clone(), ..rest.clone() });
+            }
+        }
+        for known in &mut pool.weights {
+            let one = other.weights.iter().find(|one| one.method == known.method).or(other_rest.as_ref());
+            let Some(one) = one else { continue };
+            known.least_thousandths = known.least_thousandths.min(one.least_thousandths);
+            known.most_thousandths = known.most_thousandths.max(one.most_thousandths);
+            known.learned_by_shards += one.learned_by_shards;
+        }
+    }
+    merged
 }
 
 fn entry(pool: &tandem_balance::Pool, view: &DestinationView, now: Instant) -> DestinationEntry {
@@ -263,4 +329,48 @@ pub(crate) fn why(node: &Node, now: Instant, call_id: &[u8]) -> Option<WhyEntry>
         since_secs: whereabouts.map(|(.., call)| now.as_secs().saturating_sub(u64::from(call.since_secs()))),
         explanation,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(weights: &[(&str, u32, usize)]) -> PoolEntry {
+        let entry = |&(method, thousandths, learned_by_shards): &(&str, u32, usize)| WeightEntry {
+            method: method.to_owned(),
+            least_thousandths: thousandths,
+            most_thousandths: thousandths,
+            learned_by_shards,
+        };
+        PoolEntry {
+            pool: "main".to_owned(),
+            policy: "tlwl-learned".to_owned(),
+            generation: 1,
+            dns: None,
+            weights: weights.iter().map(entry).collect(),
+            weight_bounds_thousandths: Some((250, 4000)),
+            destinations: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_each_shard_learned_is_shown_as_a_range() {
+        let first = pool(&[("INVITE", 2100, 1), ("BYE", 1000, 1), ("others", 1000, 0)]);
+        let second = pool(&[("INVITE", 2400, 1), ("BYE", 1000, 0), ("INFO", 700, 1), ("others", 1000, 0)]);
+        let merged = merge(vec![vec![first], vec![second]]);
+        let weights: Vec<_> = merged[0]
+            .weights
+            .iter()
+            .map(|one| {
+                (one.method.as_str(), one.least_thousandths, one.most_thousandths, one.learned_by_shards)
+            })
+            .collect();
+        let wanted = [
+            ("INVITE", 2100, 2400, 2),
+            ("BYE", 1000, 1000, 1),
+            ("INFO", 700, 1000, 1),
+            ("others", 1000, 1000, 0),
+        ];
+        assert_eq!(weights, wanted);
+    }
 }

@@ -343,7 +343,7 @@ impl Operator {
     async fn list_pools(&self, wanted: Option<String>) -> Outcome {
         let name = wanted.clone();
         let shards = self.ask_shards(move |node, now| balance::list(node, now, name.as_deref())).await;
-        let mut pools = shards.into_iter().next().unwrap_or_default();
+        let mut pools = balance::merge(shards);
         let now = self.clock.now();
         for pool in &mut pools {
             pool.dns = self.discovery.stale(&pool.pool).map(|stale| DnsEntry {

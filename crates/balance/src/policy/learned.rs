@@ -2,7 +2,7 @@
 //!
 //! A response time is service plus waiting plus, for an INVITE, ringing. The lower quartile is what a request takes
 //! that meets a short queue, so the quartiles' ratio estimates the ratio of costs. It is held within a bound either
-//! way, needs 64 answers to be believed, and is shown ([`Pool::weight_of`](crate::Pool::weight_of)). Whoever measures
+//! way, needs 64 answers to be believed, and is shown ([`Pool::weights`](crate::Pool::weights)). Whoever measures
 //! an INVITE should stop at its first response other than 100.
 
 use core::time::Duration;
@@ -13,7 +13,7 @@ use super::least::{Least, load_of};
 use super::{Pick, Policy};
 use crate::members::Members;
 use crate::settings::method_index;
-use crate::{Load, MethodWeights, PoolSettings, Slot, Work};
+use crate::{Load, MethodWeights, PoolSettings, Slot, Weights, Work};
 
 /// Which part of the answers is faster than the estimate.
 const QUANTILE: f64 = 0.25;
@@ -69,6 +69,21 @@ pub(super) fn make(settings: &PoolSettings) -> Box<dyn Policy> {
     })
 }
 
+impl Learned {
+    /// What is known of a method's weight by now.
+    fn learned(&self, method: Method) -> Option<Work> {
+        let own = self.each.get(method_index(method)).and_then(Estimate::known)?;
+        Some(thousandths((own / self.plain.known()?).clamp(1.0 / self.bound, self.bound)))
+    }
+}
+
+/// A ratio within the bound, as a weight.
+fn thousandths(ratio: f64) -> Work {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bound")]
+    let thousandths = (ratio * 1000.0).round() as u32;
+    Work(thousandths.max(1))
+}
+
 impl Policy for Learned {
     fn reshape(&mut self, members: &Members, loads: &[Load]) {
         self.least.reshape(members, |slot| load_of(loads, slot).work);
@@ -88,16 +103,13 @@ impl Policy for Learned {
     }
 
     fn weigh(&self, method: Method) -> Work {
-        let own = self.each.get(method_index(method)).and_then(Estimate::known);
-        match (own, self.plain.known()) {
-            (Some(own), Some(plain)) => {
-                let ratio = (own / plain).clamp(1.0 / self.bound, self.bound);
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped above")]
-                let thousandths = (ratio * 1000.0).round() as u32;
-                Work(thousandths.max(1))
-            }
-            _ => self.start.of(method),
-        }
+        self.learned(method).unwrap_or_else(|| self.start.of(method))
+    }
+
+    fn weights(&self) -> Option<Weights> {
+        let bounds = (thousandths(1.0 / self.bound), thousandths(self.bound));
+        let of = |method| (self.weigh(method), self.learned(method).is_some());
+        Some(Weights::new(Some(bounds), of))
     }
 
     fn pick(&mut self, pick: &mut Pick<'_>) -> Option<Slot> {

@@ -27,7 +27,7 @@ pub use fnv::fnv1;
 pub use hash::core_hash;
 
 use crate::members::Members;
-use crate::{Choice, Load, PoolSettings, Slot, Work};
+use crate::{Choice, Load, PoolSettings, Slot, Weights, Work};
 
 /// What a policy may look at when it picks.
 pub(crate) struct Pick<'a> {
@@ -58,6 +58,11 @@ pub(crate) trait Policy: Send {
     /// What a request counts as work.
     fn weigh(&self, _method: Method) -> Work {
         Work::ONE
+    }
+
+    /// What each method weighs and how that is known; `None` where nothing is compared by weight.
+    fn weights(&self) -> Option<Weights> {
+        None
     }
 
     /// An eligible destination that wasn't tried.

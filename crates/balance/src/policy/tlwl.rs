@@ -8,7 +8,7 @@ use tandem_sip::Method;
 use super::least::{Least, load_of};
 use super::{Pick, Policy};
 use crate::members::Members;
-use crate::{Load, MethodWeights, PoolSettings, Slot, Work};
+use crate::{Load, MethodWeights, PoolSettings, Slot, Weights, Work};
 
 struct Tlwl {
     least: Least,
@@ -30,6 +30,10 @@ impl Policy for Tlwl {
 
     fn weigh(&self, method: Method) -> Work {
         self.weights.of(method)
+    }
+
+    fn weights(&self) -> Option<Weights> {
+        Some(Weights::new(None, |method| (self.weigh(method), false)))
     }
 
     fn pick(&mut self, pick: &mut Pick<'_>) -> Option<Slot> {
