@@ -144,9 +144,11 @@ impl Ours {
         out.extend_from_slice(b"\r\nContent-Length: 0\r\n\r\n");
     }
 
-    /// Appends the ACK for an answer other than 2xx (RFC 3261 §17.1.1.3): the INVITE's URI and branch, the answer's To.
-    pub(crate) fn put_refusal_ack(&self, out: &mut Vec<u8>, uri: &[u8], to: &[u8], within: &Within<'_>) {
-        out.extend_from_slice(b"ACK ");
+    /// Appends a request that goes where the INVITE went, with its URI and branch: the ACK for an answer other than 2xx,
+    /// with that answer's To (RFC 3261 §17.1.1.3), or a CANCEL (§9.1).
+    pub(crate) fn put_beside(&self, out: &mut Vec<u8>, uri: &[u8], to: &[u8], within: &Within<'_>) {
+        out.extend_from_slice(within.method);
+        out.push(b' ');
         out.extend_from_slice(uri);
         out.extend_from_slice(&self.via);
         within.token.put(out, self.run);

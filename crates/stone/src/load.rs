@@ -207,6 +207,8 @@ pub struct Load {
     pub retransmit: Retransmit,
     /// Where requests inside a call go.
     pub in_dialog: InDialog,
+    /// Share of calls that are cancelled before their answer, 0 to 1.
+    pub cancel: f64,
     /// Bytes of an INVITE, filled up in its body; smaller than the least possible means no filling.
     pub invite_bytes: usize,
     /// Whether users are registered before the load.
@@ -248,6 +250,7 @@ impl Load {
             within: Duration::from_secs(2),
             retransmit: Retransmit::Sipstone,
             in_dialog: InDialog::Route,
+            cancel: 0.0,
             invite_bytes: 600,
             register_first: false,
             clear_first: true,

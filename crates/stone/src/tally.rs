@@ -95,6 +95,10 @@ counts! {
         invites,
         /// Calls answered with 2xx.
         answered,
+        /// CANCELs begun.
+        cancels,
+        /// Calls that a CANCEL ended: 487.
+        cancelled,
         /// BYEs begun.
         byes,
         /// BYEs answered with 2xx.
@@ -129,6 +133,8 @@ counts! {
         acks,
         /// Different BYEs received.
         byes,
+        /// Calls cancelled while they rang.
+        cancelled,
         /// Other requests answered with 200.
         others,
         /// 200s to INVITE repeated for want of an ACK.

@@ -43,11 +43,15 @@ type Network<'a> = &'a mut dyn FnMut(ListenerId, &[u8]) -> Option<Vec<u8>>;
 
 impl World {
     fn new(load: Load) -> Self {
+        Self::ringing(load, Duration::ZERO)
+    }
+
+    fn ringing(load: Load, ring: Duration) -> Self {
         let answering = Answering {
             addr: addr(2),
             handler: 3,
             ringing: true,
-            ring: Duration::ZERO,
+            ring,
             retransmit: load.retransmit,
             calls_max: 1000,
             seed: 1,
@@ -110,6 +114,32 @@ fn every_call_over_a_perfect_network_succeeds_and_both_ends_count_the_same() {
     let invite =
         world.wire.iter().map(|(_, _, bytes)| bytes).find(|bytes| bytes.starts_with(b"INVITE")).unwrap();
     assert_eq!(invite.len(), 600);
+}
+
+/// One datagram in ten is lost, so that every message of a cancelled call is lost in some call.
+#[test]
+fn a_cancelled_call_ends_with_487_at_both_ends_or_goes_on_if_the_200_was_faster_whatever_is_lost() {
+    let load = Load {
+        cancel: 0.5,
+        within: Duration::from_secs(60),
+        retransmit: Retransmit::Rfc3261,
+        ..load(Workload::Proxy200)
+    };
+    let mut world = World::ringing(load, Duration::from_millis(125));
+    let mut count = 0_u32;
+    world.run(&mut |_, bytes| {
+        count += 1;
+        (count % 10 != 0).then(|| bytes.to_vec())
+    });
+    let (caller, callee) = (&world.uac.counts, &world.uas.counts);
+    assert!(caller.cancelled > 50 && caller.cancels > caller.cancelled, "{caller:?}");
+    assert_eq!(caller.cancelled + caller.answered, caller.intended, "{caller:?}");
+    assert_eq!(
+        (caller.succeeded, callee.cancelled),
+        (caller.intended, caller.cancelled),
+        "{:?}",
+        world.uac.unexpected
+    );
 }
 
 #[test]

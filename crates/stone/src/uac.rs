@@ -3,11 +3,13 @@
 //! An attempt succeeds as SIPstone says: the wanted final answer to each of its requests within the limit (2 s) and
 //! nothing unexpected. Time counts from the *intended* start, so that a late generator shows in the latencies instead
 //! of hiding in them. RFC 3261 §17.1 for repetitions, §13.2.2.4 and §17.1.1.3 for ACK, §22.2 for credentials.
-//! Left out: CANCEL of what took too long; in SIPstone the attempt is just over.
+//! §9.1 for the share of calls that is cancelled. Left out: CANCEL of what took too long; in SIPstone the attempt is
+//! just over.
 
 mod answers;
 mod attempt;
 mod call;
+mod cancel;
 mod challenge;
 mod due;
 mod verdict;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use tandem_base::Instant;
 use tandem_sip::{Hop, ListenerId, Outbox};
 
-use self::attempt::{Attempt, Purpose, State, step};
+use self::attempt::{Attempt, Cancel, Purpose, State, step};
 use crate::arrivals::Arrivals;
 use crate::calls::Table;
 use crate::dialog::{Hops, Ours};
@@ -269,6 +271,8 @@ impl Uac {
         let setup = purpose != Purpose::Load;
         let judged = !setup && at >= self.judged_from;
         let target = self.pick_target();
+        let cancels = self.load.cancel > 0.0 && !setup && workload.is_call();
+        let cancels = cancels && self.dice.unit() < self.load.cancel;
         let attempt = Attempt {
             workload,
             state: State::Calling,
@@ -277,6 +281,7 @@ impl Uac {
             judged,
             stained: false,
             rang: false,
+            cancel: if cancels { Cancel::Wanted } else { Cancel::No },
             repeats: 0,
             step: step::FIRST,
             sequence: 1,

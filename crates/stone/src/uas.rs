@@ -3,7 +3,7 @@
 //! RFC 3261 §13.3.1, §15.1.2, and §13.3.1.4 for a 200 repeated until its ACK. Its own index stands in the To tag, so
 //! that ACK and BYE find their call without a search; a retransmitted INVITE is found by its Call-ID. Answers go where
 //! the request came from, whether or not Via asks for it (RFC 3581): through a bare forwarder there is no other way.
-//! Left out: CANCEL of a call that rings (it is answered, the call goes on), PRACK, session timers.
+//! A call that rings is ended by CANCEL (§9.2) and its 487 repeated until the ACK. Left out: PRACK, session timers.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -51,6 +51,8 @@ const STEP_UNACKNOWLEDGED: u8 = b'u';
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Ringing,
+    /// The 487 is out.
+    Cancelled,
     Answered,
     Confirmed,
     Over,
@@ -62,7 +64,7 @@ struct Call {
     repeats: u8,
     key: u64,
     peer: SocketAddr,
-    /// The 200, while it may have to be sent again.
+    /// The final answer: kept while it rings and while it may have to be sent again.
     answer: Vec<u8>,
 }
 
@@ -123,6 +125,7 @@ impl Uas {
                 b"INVITE" => self.invite(now, peer, lines, message, out),
                 b"ACK" => self.ack(now, lines, message),
                 b"BYE" => self.bye(now, peer, lines, message),
+                b"CANCEL" => self.cancel(now, peer, lines, out),
                 _ => {
                     self.counts.others += 1;
                     self.answer(peer, lines, b"SIP/2.0 200 OK", b"", method == b"REGISTER", out);
@@ -174,7 +177,9 @@ impl Uas {
             }
             self.counts.repeated_invites += 1;
             let Some(call) = self.calls.get_mut(token) else { return };
-            if !call.answer.is_empty() && call.state != State::Ringing {
+            if call.state == State::Ringing {
+                self.put_ringing(token, peer, lines, out);
+            } else if !call.answer.is_empty() {
                 self.counts.sent += 1;
                 out.send(Hop::udp(self.listener, peer), &call.answer);
             }
@@ -188,18 +193,7 @@ impl Uas {
         };
         self.counts.invites += 1;
         self.by_call_id.insert(key, token);
-        if self.answering.ringing {
-            let tag = self.tag(token);
-            let reply = Reply {
-                status_line: b"SIP/2.0 180 Ringing",
-                tag: &tag,
-                routes: true,
-                contacts: false,
-                rest: &self.ringing_rest,
-            };
-            self.counts.sent += 1;
-            out.write(Hop::udp(self.listener, peer), |bytes| self.source.put(bytes, lines, peer, &reply));
-        }
+        self.put_ringing(token, peer, lines, out);
         if self.answering.ring.is_zero() {
             self.put_answer(now, token, peer, lines);
         } else {
@@ -210,6 +204,53 @@ impl Uas {
             }
             self.timers.at(now + self.answering.ring, token, STEP_ANSWER);
         }
+    }
+
+    fn put_ringing(&mut self, token: Token, peer: SocketAddr, lines: Lines<'_>, out: &mut Outbox) {
+        if !self.answering.ringing {
+            return;
+        }
+        let tag = self.tag(token);
+        let reply = Reply {
+            status_line: b"SIP/2.0 180 Ringing",
+            tag: &tag,
+            routes: true,
+            contacts: false,
+            rest: &self.ringing_rest,
+        };
+        self.counts.sent += 1;
+        out.write(Hop::udp(self.listener, peer), |bytes| self.source.put(bytes, lines, peer, &reply));
+    }
+
+    /// Ends a call that rings (RFC 3261 §9.2); one that was answered goes on.
+    fn cancel(&mut self, now: Instant, peer: SocketAddr, lines: Lines<'_>, out: &mut Outbox) {
+        let call_id = lines.into_iter().find(|line| line.name == Name::CallId);
+        let key = self.hash.hash64(&[call_id.map_or(&[], |line| line.value)]);
+        let Some(&token) = self.by_call_id.get(&key) else {
+            let status_line = b"SIP/2.0 481 Call/Transaction Does Not Exist";
+            self.answer(peer, lines, status_line, b"", false, out);
+            return;
+        };
+        let tag = self.tag(token);
+        self.answer(peer, lines, b"SIP/2.0 200 OK", &tag, false, out);
+        let Some(call) = self.calls.get_mut(token) else { return };
+        if call.state != State::Ringing {
+            return;
+        }
+        // The 200 that it would have been, with another first line and without a body.
+        let head = call.answer.len().saturating_sub(self.answer_rest.len());
+        call.answer.truncate(head);
+        call.answer.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+        let status_line = 0..b"SIP/2.0 200 OK".len().min(head);
+        call.answer.splice(status_line, *b"SIP/2.0 487 Request Terminated");
+        call.state = State::Cancelled;
+        self.counts.cancelled += 1;
+        self.counts.sent += 1;
+        out.send(Hop::udp(self.listener, call.peer), &call.answer);
+        if self.answering.retransmit != Retransmit::None {
+            self.timers.after(now, Delay::Repeat(0), token, STEP_REPEAT);
+        }
+        self.timers.after(now, Delay::GiveUp, token, STEP_UNACKNOWLEDGED);
     }
 
     fn tag(&self, token: Token) -> [u8; 23] {
@@ -278,7 +319,7 @@ impl Uas {
         }
     }
 
-    fn ack(&mut self, _now: Instant, lines: Lines<'_>, message: &[u8]) {
+    fn ack(&mut self, now: Instant, lines: Lines<'_>, message: &[u8]) {
         let Some(token) = self.token_of(lines, message) else { return }; // of our 503, or strayed
         match self.calls.get_mut(token) {
             Some(call) if call.state == State::Answered => {
@@ -286,6 +327,12 @@ impl Uas {
                 self.counts.acks += 1;
                 let answer = core::mem::take(&mut call.answer);
                 self.give_back(answer);
+            }
+            Some(call) if call.state == State::Cancelled => {
+                call.state = State::Over;
+                let answer = core::mem::take(&mut call.answer);
+                self.give_back(answer);
+                self.timers.after(now, LINGER, token, STEP_FORGET);
             }
             Some(_) => {}
             None => self.unexpected.count("ACK outside a call", message),
@@ -347,19 +394,20 @@ impl Uas {
                     }
                     self.timers.after(now, Delay::GiveUp, token, STEP_UNACKNOWLEDGED);
                 }
-                (STEP_REPEAT, State::Answered) => {
+                (STEP_REPEAT, State::Answered | State::Cancelled) => {
                     call.repeats += 1;
                     self.counts.sent += 1;
                     self.counts.retransmissions += 1;
                     out.send(hop, &call.answer);
                     self.timers.after(now, Delay::Repeat(call.repeats.min(3)), token, STEP_REPEAT);
                 }
-                (STEP_UNACKNOWLEDGED, State::Answered) => {
+                (STEP_UNACKNOWLEDGED, State::Answered | State::Cancelled) => {
                     self.counts.unacknowledged += 1;
                     self.forget(token);
                 }
                 (STEP_FORGET, State::Over) => self.forget(token),
-                (_, State::Ringing | State::Answered | State::Confirmed | State::Over) => {}
+                (_, State::Ringing | State::Cancelled | State::Answered | State::Confirmed | State::Over) => {
+                }
             }
         }
     }

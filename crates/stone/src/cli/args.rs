@@ -72,6 +72,10 @@ pub struct LoadArgs {
     /// Time within which each wanted answer must come.
     #[arg(long, value_parser = seconds, default_value = "2s", value_name = "TIME")]
     pub within: Duration,
+    /// Share of calls that are cancelled (`5%`), up to 250 ms after the first provisional answer, unless they are
+    /// answered by then. Such a call succeeds with a 487, or as others do if the 200 was faster.
+    #[arg(long, value_parser = share, default_value = "0%", value_name = "SHARE")]
+    pub cancel: f64,
     /// When requests are repeated.
     #[arg(long, value_enum, default_value_t = Retransmit::Sipstone)]
     pub retransmit: Retransmit,
@@ -152,6 +156,13 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         units.iter().find_map(|&(name, unit)| Some((text.strip_suffix(name)?, unit))).unwrap_or((text, 1.0));
     let value: f64 = number.trim().parse().map_err(|_| "a time, such as 60s, 250ms, 5m".to_owned())?;
     Duration::try_from_secs_f64(value * unit).map_err(|_| "a time cannot be negative".to_owned())
+}
+
+/// Reads `5%` or `0.05`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let (number, of) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share = number.trim().parse::<f64>().ok().map(|number| number / of);
+    share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "a share, such as 5%".to_owned())
 }
 
 /// Reads one target. A name without a port may become several, by NAPTR and SRV.
@@ -268,6 +279,7 @@ impl LoadArgs {
                 within: self.within,
                 retransmit: self.retransmit,
                 in_dialog: self.in_dialog,
+                cancel: self.cancel,
                 invite_bytes: self.invite_bytes,
                 clear_first: !self.keep_bindings,
                 expires: self.expires,

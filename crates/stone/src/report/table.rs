@@ -34,6 +34,9 @@ impl fmt::Display for Report {
             "repeated   {} requests, {} answers; {} stragglers",
             c.retransmissions, c.repeated_answers, c.stragglers
         )?;
+        if c.cancels > 0 {
+            writeln!(f, "cancelled  {} calls, by {} CANCEL", c.cancelled, c.cancels)?;
+        }
         if self.callee.received > 0 {
             let a = &self.callee;
             writeln!(

@@ -6,7 +6,7 @@ use tandem_base::Instant;
 use tandem_sip::{Hop, Outbox};
 
 use super::Uac;
-use super::attempt::{Failure, State, step};
+use super::attempt::{Cancel, Failure, State, step};
 use crate::lines::{Lines, Name, Start, param, split};
 use crate::load::{Load, Workload};
 use crate::reply::Reply;
@@ -67,6 +67,9 @@ impl Uac {
             }
             return;
         };
+        if self.answers_cancel(token, lines) {
+            return;
+        }
         let Some(attempt) = self.attempts.get_mut(token) else {
             self.straggler(status, token, step, lines, out);
             return;
@@ -74,11 +77,15 @@ impl Uac {
         let first = step == attempt.step;
         match (step, attempt.state, status) {
             (step::FIRST | step::AGAIN, State::Calling | State::Proceeding, 100..200) if first => {
+                let may_cancel = attempt.state == State::Calling && attempt.cancel == Cancel::Wanted;
                 attempt.state = State::Proceeding;
                 if status > 100 && !attempt.rang {
                     attempt.rang = true;
                     let intended = attempt.intended;
                     self.times.ringing.record(now - intended);
+                }
+                if may_cancel {
+                    self.may_cancel(now, token);
                 }
             }
             (step::FIRST | step::AGAIN, State::Calling | State::Proceeding, 200..300) if first => {
@@ -106,7 +113,9 @@ impl Uac {
                 if method == "INVITE" {
                     self.refuse_ack(token, step, lines, out);
                 }
-                if workload == Workload::Redirect && (300..400).contains(&status) {
+                if self.is_cancelled(token, status) {
+                    self.cancelled(token);
+                } else if workload == Workload::Redirect && (300..400).contains(&status) {
                     self.succeed_single(now, token);
                 } else {
                     self.fail(token, Failure::Refused, &format!("{status} to {method}"), message);

@@ -13,7 +13,10 @@ pub(super) mod step {
     pub(crate) const AGAIN: u8 = b'j';
     pub(crate) const ACK: u8 = b'a';
     pub(crate) const BYE: u8 = b'b';
-    /// Not branches but deadlines: end of the hold time, limit of the first request and of the BYE.
+    /// A CANCEL, which has the branch of what it cancels.
+    pub(crate) const CANCEL: u8 = b'c';
+    /// Not branches but deadlines: time for a CANCEL, end of the hold time, limit of the first request and of the BYE.
+    pub(crate) const CANCEL_AT: u8 = b'C';
     pub(crate) const HOLD: u8 = b'h';
     pub(crate) const LIMIT: u8 = b'L';
     pub(crate) const BYE_LIMIT: u8 = b'M';
@@ -31,6 +34,18 @@ pub(super) enum State {
     Ending,
 }
 
+/// Whether a call is cancelled (RFC 3261 §9.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cancel {
+    No,
+    /// Some time after its first provisional answer.
+    Wanted,
+    /// The CANCEL is out; how often it was repeated.
+    Sent(u8),
+    /// It was answered.
+    Heard,
+}
+
 /// One attempt in progress.
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -45,6 +60,7 @@ pub(super) struct Attempt {
     /// Something unexpected or late came; it cannot succeed any more.
     pub(super) stained: bool,
     pub(super) rang: bool,
+    pub(super) cancel: Cancel,
     pub(super) repeats: u8,
     pub(super) step: u8,
     pub(super) sequence: u32,

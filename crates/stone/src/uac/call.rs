@@ -10,12 +10,13 @@ use super::attempt::{Failure, State, step};
 use super::{Uac, name};
 use crate::dialog::{Dialog, Within};
 use crate::lines::{Lines, Name};
-use crate::load::{InDialog, Workload};
+use crate::load::{InDialog, Load, Workload};
 use crate::timers::Delay;
 use crate::token::Token;
 
 impl Uac {
-    /// An answer to an attempt that is over: a 2xx to INVITE still wants its ACK, so that the answering end rests.
+    /// An answer to an attempt that is over: a final answer to INVITE still wants its ACK, so that the answering end
+    /// rests.
     pub(super) fn straggler(
         &mut self,
         status: u16,
@@ -26,13 +27,27 @@ impl Uac {
     ) {
         self.counts.stragglers += 1;
         let invite = lines.into_iter().any(|line| line.name == Name::CSeq && line.value.ends_with(b"INVITE"));
-        if !invite || !matches!(step, step::FIRST | step::AGAIN) || !(200..300).contains(&status) {
+        if !invite || !matches!(step, step::FIRST | step::AGAIN) || status < 200 {
+            return;
+        }
+        let sequence = if step == step::FIRST { 1 } else { 2 };
+        let user = |name| {
+            let found = lines.into_iter().find(|line| line.name == name);
+            found.and_then(|line| crate::lines::uri_of(line.value)).map(user_of).unwrap_or_default()
+        };
+        let caller = user(Name::From);
+        if status >= 300 {
+            let Some(to) = lines.into_iter().find(|line| line.name == Name::To) else { return };
+            let workload = self.load.mix.first().map_or(Workload::Proxy200, |&(workload, _)| workload);
+            let uri = first_uri(&self.load, workload, user(Name::To));
+            let target = self.load.targets.first().map_or(self.load.caller_addr, |target| target.addr);
+            let within = Within { method: b"ACK", token, step, sequence, caller };
+            self.counts.sent += 1;
+            let hop = Hop::udp(self.listener, target);
+            out.write(hop, |bytes| self.ours.put_beside(bytes, &uri, to.whole, &within));
             return;
         }
         let Some(dialog) = Dialog::of(lines) else { return };
-        let sequence = if step == step::FIRST { 1 } else { 2 };
-        let from = lines.into_iter().find(|line| line.name == Name::From);
-        let caller = from.and_then(|from| crate::lines::uri_of(from.value)).map(user_of).unwrap_or_default();
         let hop = Hop::udp(self.listener, self.next_hop(&dialog, None));
         let within = Within { method: b"ACK", token, step: step::ACK, sequence, caller };
         self.counts.sent += 1;
@@ -135,26 +150,32 @@ impl Uac {
         let Some(attempt) = self.attempts.get_mut(token) else { return };
         let Some(to) = lines.into_iter().find(|line| line.name == Name::To) else { return };
         let callee = name(&self.load, attempt.callee);
-        let mut uri = b"sip:".to_vec();
-        uri.extend_from_slice(callee);
-        uri.push(b'@');
-        match attempt.workload {
-            Workload::Outbound => uri.extend_from_slice(self.load.callee_addr.to_string().as_bytes()),
-            Workload::Proxy200
-            | Workload::Redirect
-            | Workload::Register
-            | Workload::Options
-            | Workload::Message
-            | Workload::Subscribe
-            | Workload::Publish => uri.extend_from_slice(self.load.domain.as_bytes()),
-        }
+        let uri = first_uri(&self.load, attempt.workload, callee);
         let sequence = if step == step::FIRST { 1 } else { 2 };
         let caller = name(&self.load, attempt.caller);
         self.counts.sent += 1;
         let hop = Hop::udp(self.listener, attempt.target);
         let within = Within { method: b"ACK", token, step, sequence, caller };
-        out.write(hop, |bytes| self.ours.put_refusal_ack(bytes, &uri, to.whole, &within));
+        out.write(hop, |bytes| self.ours.put_beside(bytes, &uri, to.whole, &within));
     }
+}
+
+/// The Request-URI of the INVITE to a user.
+pub(super) fn first_uri(load: &Load, workload: Workload, callee: &[u8]) -> Vec<u8> {
+    let mut uri = b"sip:".to_vec();
+    uri.extend_from_slice(callee);
+    uri.push(b'@');
+    match workload {
+        Workload::Outbound => uri.extend_from_slice(load.callee_addr.to_string().as_bytes()),
+        Workload::Proxy200
+        | Workload::Redirect
+        | Workload::Register
+        | Workload::Options
+        | Workload::Message
+        | Workload::Subscribe
+        | Workload::Publish => uri.extend_from_slice(load.domain.as_bytes()),
+    }
+    uri
 }
 
 /// The user part of a URI, or nothing.

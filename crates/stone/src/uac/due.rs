@@ -37,6 +37,7 @@ impl Uac {
                 out.send(Hop::udp(self.listener, attempt.bye_peer), &attempt.bye);
                 self.arm_repeat(now, token, false, repeats, step::BYE);
             }
+            (step::CANCEL_AT | step::CANCEL, State::Proceeding) => self.cancel(now, token, out),
             (step::HOLD, State::Holding) => self.hang_up(now, now, token, out),
             (step::LIMIT, State::Calling | State::Proceeding) | (step::BYE_LIMIT, State::Ending) => {
                 // A proxy that rings is not late yet: only the final answer is, and SIPstone does not wait for it.

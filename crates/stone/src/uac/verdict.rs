@@ -20,6 +20,13 @@ impl Uac {
         self.give_back(core::mem::take(&mut attempt.bye));
     }
 
+    pub(super) fn cancelled(&mut self, token: Token) {
+        let Some(mut attempt) = self.attempts.remove(token) else { return };
+        self.counts.cancelled += 1;
+        self.judge(&attempt, if attempt.stained { Some(Failure::Late) } else { None });
+        self.give_back(core::mem::take(&mut attempt.bye));
+    }
+
     pub(super) fn succeed_single(&mut self, now: Instant, token: Token) {
         let Some(attempt) = self.attempts.remove(token) else { return };
         if attempt.clearing {
