@@ -105,7 +105,9 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     start_admin(&config, &registry, &health).await?;
     let socket = ControlSocket::bind(&config.admin.socket).await?;
 
-    let key = key(&secret::obtain(&config.auth)?)?;
+    let secret = secret::obtain(&config.auth)?;
+    let previous = secret::obtain_previous(&config.auth, &secret)?;
+    let (key, previous) = (key(&secret)?, previous.as_ref().map(key).transpose()?);
     let asked = Arc::new(Notify::new());
     let plan = plan(&config, clock, &asked)?;
     let pools = Pools::new(plan.shards);
@@ -126,7 +128,7 @@ async fn serve(loaded: Loaded, log: LogHandle, newcomer: bool) -> anyhow::Result
     let Running { commands, events, counters, threads, addresses, steered } =
         tandem_shard::start(&plan, |number| {
             let node = Node::new(Arc::clone(&told), Arc::clone(&shared), &key, rng.next_u64());
-            let mut node = node.on_shard(number);
+            let mut node = node.on_shard(number).with_previous_key(previous.as_ref());
             node.lend_clock(Box::new(move || clock.now()));
             let pools = balance::BalanceCell::default();
             cells_of_pools.push(pools.clone());

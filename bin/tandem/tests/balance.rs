@@ -30,30 +30,40 @@ fn tandem() -> Command {
 }
 
 impl Node {
-    fn start(pool: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("tandem-balance-{}", std::process::id()));
+    fn start(name: &str, pool: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("tandem-balance-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let sip = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let admin = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let log = std::fs::File::create(directory.join("log")).unwrap();
-        let node = Self {
-            child: {
-                write_config(&directory, sip, admin, pool);
-                let mut command = tandem();
-                command.current_dir(&directory).arg("serve").stdout(Stdio::null()).stderr(log);
-                command.spawn().unwrap()
-            },
-            directory,
-            sip,
-            admin,
-        };
+        let node = Self { child: spawn(&directory, sip, admin, pool), directory, sip, admin };
+        node.wait_until_ready();
+        node
+    }
+
+    /// The node dies without a word and starts again with this file.
+    fn restart(&mut self, pool: &str) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = spawn(&self.directory, self.sip, self.admin, pool);
+        self.wait_until_ready();
+    }
+
+    fn wait_until_ready(&self) {
         for _ in 0..1_200 {
-            if node.http("/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
-                return node;
+            if self.http("/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+                return;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("not ready:\n{}", std::fs::read_to_string(node.directory.join("log")).unwrap_or_default());
+        panic!("not ready:\n{}", std::fs::read_to_string(self.directory.join("log")).unwrap_or_default());
+    }
+
+    /// Whether a line of the metrics has this text, soon: counters follow within a fifth of a second.
+    fn publishes(&self, text: &str) -> bool {
+        (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            self.http("/metrics").unwrap().lines().any(|line| line.contains(text))
+        })
     }
 
     fn http(&self, path: &str) -> Option<String> {
@@ -74,6 +84,14 @@ impl Node {
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
+}
+
+fn spawn(directory: &std::path::Path, sip: u16, admin: u16, pool: &str) -> Child {
+    write_config(directory, sip, admin, pool);
+    let log = std::fs::File::create(directory.join("log")).unwrap();
+    let mut command = tandem();
+    command.current_dir(directory).arg("serve").stdout(Stdio::null()).stderr(log);
+    command.spawn().unwrap()
 }
 
 fn write_config(directory: &std::path::Path, sip: u16, admin: u16, pool: &str) {
@@ -151,7 +169,7 @@ fn pool(ends: &[&End]) -> String {
 #[test]
 fn a_pool_in_a_file_balances_and_obeys_its_operator() {
     let (caller, first, second, third) = (End::new(), End::new(), End::new(), End::new());
-    let node = Node::start(&pool(&[&first, &second]));
+    let node = Node::start("operator", &pool(&[&first, &second]));
     let sip = node.sip;
 
     // Two calls to two servers; each call's later messages follow it, by the token alone too.
@@ -229,23 +247,55 @@ fn a_pool_in_a_file_balances_and_obeys_its_operator() {
     assert_eq!(pools["weights"][0]["method"], "INVITE");
     assert_eq!(pools["weights"][0]["most_thousandths"], 1750);
 
-    // Metrics have labels for pool and destination. Counters follow within a fifth of a second.
-    let published = |text: &str| {
-        (0..100).any(|_| {
-            std::thread::sleep(Duration::from_millis(50));
-            node.http("/metrics").unwrap().lines().any(|line| line.contains(text))
-        })
-    };
-    assert!(published(
+    // Metrics have labels for pool and destination.
+    assert!(node.publishes(
         "tandem_balancer_requests_total{node=\"tandem\",role=\"proxy\",outcome=\"token_forged\"} 1"
     ));
-    assert!(published("tandem_pool_calls{node=\"tandem\",role=\"proxy\",pool=\"media\",destination=\"d0\"}"));
-    assert!(published("tandem_pool_occupancy_bucket{"));
+    assert!(
+        node.publishes("tandem_pool_calls{node=\"tandem\",role=\"proxy\",pool=\"media\",destination=\"d0\"}")
+    );
+    assert!(node.publishes("tandem_pool_occupancy_bucket{"));
     let method = "pool=\"media\",method=\"INVITE\",shard=\"0\"} ";
     let fixed = "{node=\"tandem\",role=\"proxy\",";
-    assert!(published(&format!("tandem_pool_method_weight_thousandths{fixed}{method}1750")));
-    assert!(published(&format!("tandem_pool_method_weight_learned{fixed}{method}0")));
-    assert!(published("tandem_balancer_audit_difference{node=\"tandem\",role=\"proxy\"} 0"));
+    assert!(node.publishes(&format!("tandem_pool_method_weight_thousandths{fixed}{method}1750")));
+    assert!(node.publishes(&format!("tandem_pool_method_weight_learned{fixed}{method}0")));
+    assert!(node.publishes("tandem_balancer_audit_difference{node=\"tandem\",role=\"proxy\"} 0"));
+}
+
+/// The balancer's key is changed as docs/BALANCER.md says: a call that is up is found by its token, a ringing one gets
+/// its answer. Without the previous key both are nobody's, and counted; what is new was never signed under it.
+#[test]
+fn a_call_outlives_a_change_of_the_secret_while_the_previous_one_is_named() {
+    let (caller, server) = (End::new(), End::new());
+    let pool = pool(&[&server]);
+    let mut node = Node::start("secrets", &pool);
+    let sip = node.sip;
+    let invite = |node: &Node, call: &str| {
+        caller.request(node.sip, "INVITE", call, 1, "");
+        let invite = server.receive();
+        let route = invite.lines().find_map(|line| line.strip_prefix("Record-Route: ")).unwrap();
+        (format!("Route: {route}\r\n"), invite.clone())
+    };
+    let (old, up) = invite(&node, "up");
+    server.answer(sip, &up);
+    assert!(caller.receive().starts_with("SIP/2.0 200"));
+    let (_, ringing) = invite(&node, "ringing");
+
+    let key = |name: &str| node.directory.join(name);
+    std::fs::rename(key("tandem.secret"), key("old.secret")).unwrap();
+    node.restart(&format!("[auth]\nprevious_secret_file = \"old.secret\"\n{pool}"));
+    server.answer(sip, &ringing);
+    assert!(caller.receive().starts_with("SIP/2.0 200"));
+    caller.request(sip, "INFO", "up", 2, &old);
+    assert!(server.receive().starts_with("INFO "));
+    let (new, _) = invite(&node, "new");
+
+    node.restart(&pool);
+    caller.request(sip, "BYE", "up", 3, &old);
+    assert!(caller.receive().starts_with("SIP/2.0 403"));
+    assert!(node.publishes("outcome=\"token_forged\"} 1"));
+    caller.request(sip, "BYE", "new", 2, &new);
+    assert!(server.receive().starts_with("BYE "));
 }
 
 /// What the documents give as a sample is a sound file.

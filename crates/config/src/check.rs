@@ -303,14 +303,22 @@ fn timer_c(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
     findings.mistake(at(raw, section, key), &format!("{section}.{key}"), what, remedy);
 }
 
-fn secrets(raw: &RawConfig, _config: &Config, findings: &mut Findings<'_>) {
-    if let (Some(_), Some((_, at))) = (raw.get("auth", "secret"), raw.get("auth", "secret_file")) {
-        findings.mistake(
-            at,
-            "auth.secret_file",
-            "the key is given by `secret` already",
-            "remove one of the two",
-        );
+fn secrets(raw: &RawConfig, config: &Config, findings: &mut Findings<'_>) {
+    for (key, file) in [("secret", "secret_file"), ("previous_secret", "previous_secret_file")] {
+        if let (Some(_), Some((_, at))) = (raw.get("auth", key), raw.get("auth", file)) {
+            let what = format!("the key is given by `{key}` already");
+            findings.mistake(at, &format!("auth.{file}"), what, "remove one of the two");
+        }
+    }
+    let auth = &config.auth;
+    let is_same_file = auth.secret.is_none() && auth.previous_secret_file.as_ref() == Some(&auth.secret_file);
+    let is_same_key = auth.secret.is_some() && auth.secret == auth.previous_secret;
+    for (key, is_same) in [("previous_secret", is_same_key), ("previous_secret_file", is_same_file)] {
+        if is_same {
+            let what = "the previous key is the one in force";
+            let remedy = "write the key before it, or remove this one";
+            findings.mistake(at(raw, "auth", key), &format!("auth.{key}"), what, remedy);
+        }
     }
 }
 

@@ -536,6 +536,12 @@ section! {
         secret_file: PathBuf = "tandem.secret", PATH, Restart,
             "The file with that key in hexadecimal; made at the first start, readable by its owner only.",
             "A key that outlives a restart keeps calls in progress from being challenged.";
+        previous_secret: Option<Secret> = none, Kind::Secret, Restart,
+            "The key before this one: what it signed in the routes of calls that are up is believed, and nothing is signed under it.",
+            "A key that nobody changed has none. Leave it in until the calls of its time are over, see `dialog_lifetime`.";
+        previous_secret_file: Option<PathBuf> = none, PATH, Restart,
+            "The file with that previous key.",
+            "To change keys, move `secret_file` here; the next start makes a new one.";
         guesses_free: u32 = 5, count(1, 1_000), Restart,
             "How many wrong passwords a source may try without delay; each further one doubles the wait.",
             "Room for a phone with a stale password, none for a search.";

@@ -45,7 +45,8 @@ impl Node {
             Some(balancer) => balancer.reconfigure(now, pools, listeners),
             None => {
                 let rng = self.rng.fork();
-                let balancer = Balancer::new(pools, listeners, &self.cluster_key, None, self.shard, rng);
+                let (key, previous) = (&self.cluster_key, self.previous_key.as_ref());
+                let balancer = Balancer::new(pools, listeners, key, previous, self.shard, rng);
                 self.balancer = Some(Box::new(balancer));
             }
         }

@@ -119,6 +119,8 @@ pub struct Node {
     key: HashKey,
     /// The cluster's secret itself.
     cluster_key: HashKey,
+    /// The one before it.
+    previous_key: Option<HashKey>,
     /// Which shard this is.
     shard: usize,
     balancer: Option<Box<Balancer>>,
@@ -157,6 +159,7 @@ impl Node {
         let mut node = Self {
             key: key.derive(b"node"),
             cluster_key: *key,
+            previous_key: None,
             shard: 0,
             balancer: None,
             rng,
@@ -178,6 +181,18 @@ impl Node {
         };
         node.take_pools(Instant::ZERO);
         node
+    }
+
+    /// Believes what the cluster signed under `previous` too, its secret before this one: routes and branches of calls
+    /// that were set up under it. Nothing new is signed so.
+    #[must_use]
+    pub fn with_previous_key(mut self, previous: Option<&HashKey>) -> Self {
+        self.previous_key = previous.copied();
+        self.proxy.set_previous_key(previous);
+        if let Some(balancer) = &mut self.balancer {
+            balancer.change_keys(&self.cluster_key, previous);
+        }
+        self
     }
 
     /// Does what is due at `now`.

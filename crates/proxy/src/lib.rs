@@ -85,6 +85,8 @@ pub struct Proxy {
     listeners: Listeners,
     /// Signs Record-Route cookies and stateless branches: the same on every node of a cluster.
     key: HashKey,
+    /// The key before it: what it signed is believed, and nothing is signed under it.
+    previous: Option<HashKey>,
     rng: Rng,
     contexts: Pool<ResponseContext>,
     timers: Wheel<context::TimerC>,
@@ -109,6 +111,7 @@ impl Proxy {
             config,
             listeners,
             key: key.derive(b"proxy"),
+            previous: None,
             rng,
             contexts,
             timers: Wheel::new(),
@@ -119,6 +122,17 @@ impl Proxy {
             unix_ms_at_zero,
             locator: Locator::default(),
         }
+    }
+
+    /// Believes what the cluster signed under `previous` too, its secret before this one, so that calls outlive a change
+    /// of the secret.
+    pub fn set_previous_key(&mut self, previous: Option<&HashKey>) {
+        self.previous = previous.map(|previous| previous.derive(b"proxy"));
+    }
+
+    /// The keys that may have signed what comes back to us, the one in force first.
+    fn keys(&self) -> impl Iterator<Item = &HashKey> {
+        core::iter::once(&self.key).chain(&self.previous)
     }
 
     /// Tells who knows the users of our own domains: contacts of a 3xx that name one are looked up, not sent to.

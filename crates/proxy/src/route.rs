@@ -100,7 +100,9 @@ impl Proxy {
     fn dialog(&self, now: Instant, request: &Message<'_>, uri: &Uri<'_>) -> Dialog {
         let Some(cookie) = uri.param(b"c").and_then(|p| p.value) else { return Dialog::Preloaded };
         let has_tag = request.to().is_some_and(|to| to.tag().is_some());
-        match cookie::judge(&self.key, self.hour(now), self.config.dialog_lifetime, cookie, request) {
+        let (hour, lifetime) = (self.hour(now), self.config.dialog_lifetime);
+        let judged = self.keys().map(|key| cookie::judge(key, hour, lifetime, cookie, request));
+        match judged.into_iter().find(|worth| *worth != Worth::Forged).unwrap_or(Worth::Forged) {
             Worth::Forged => Dialog::Forged,
             Worth::Good | Worth::Expired if !has_tag => Dialog::Preloaded,
             Worth::Good => Dialog::Ours,

@@ -50,10 +50,12 @@ impl Proxy {
     pub(crate) fn forward_response_stateless(&mut self, turn: &mut Turn<'_>, response: &Message<'_>) {
         let way_back = second_via(response).and_then(|below| {
             let branch = response.via().branch?;
-            let way_back = branch::check_stateless(&self.key, branch, &below).or_else(|| {
+            let stateless = self.keys().find_map(|key| branch::check_stateless(key, branch, &below));
+            let way_back = stateless.or_else(|| {
                 // What an earlier process of this node forwarded with state, or another that shares the key.
                 let is_lost = response.method() == Method::Invite && response.status() > 100;
-                is_lost.then(|| branch::check_stateful(&self.key, branch, &below)).flatten()
+                let mut keys = self.keys().filter(|_| is_lost);
+                keys.find_map(|key| branch::check_stateful(key, branch, &below))
             })?;
             Some((below.transport()?, way_back))
         });
@@ -64,7 +66,8 @@ impl Proxy {
     pub(crate) fn forward_stray_success(&mut self, turn: &mut Turn<'_>, response: &Message<'_>) {
         let way_back =
             second_via(response).filter(|_| response.method() == Method::Invite).and_then(|below| {
-                let way_back = branch::check_stateful(&self.key, response.via().branch?, &below)?;
+                let branch = response.via().branch?;
+                let way_back = self.keys().find_map(|key| branch::check_stateful(key, branch, &below))?;
                 Some((below.transport()?, way_back))
             });
         self.send_upstream(turn, response, way_back);

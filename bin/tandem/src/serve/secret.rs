@@ -24,6 +24,26 @@ pub(crate) fn obtain(auth: &Auth) -> anyhow::Result<Secret> {
     }
 }
 
+/// The key before it, where one is named.
+///
+/// # Errors
+///
+/// As [`obtain`]; a file that is not there too, and a key that is the one in force.
+pub(crate) fn obtain_previous(auth: &Auth, current: &Secret) -> anyhow::Result<Option<Secret>> {
+    let previous = match (&auth.previous_secret, &auth.previous_secret_file) {
+        (Some(secret), _) => secret.clone(),
+        (None, None) => return Ok(None),
+        (None, Some(path)) => {
+            let file = File::open(path).with_context(|| format!("reading {}", path.display()))?;
+            read(file, path)?
+        }
+    };
+    if previous == *current {
+        bail!("[auth] the previous key is the one in force; remove it, or make a new key");
+    }
+    Ok(Some(previous))
+}
+
 fn read(mut file: File, path: &Path) -> anyhow::Result<Secret> {
     let mode = file.metadata()?.mode();
     if mode & 0o077 != 0 {
@@ -84,6 +104,21 @@ mod tests {
         std::fs::set_permissions(&auth.secret_file, std::fs::Permissions::from_mode(0o600)).expect("ours");
         std::fs::write(&auth.secret_file, "not a key").expect("ours");
         assert!(obtain(&auth).expect_err("no key").to_string().contains("hexadecimal"));
+
+        assert_eq!(obtain_previous(&auth, &first).expect("none is named"), None);
+        auth.previous_secret_file = Some(directory.join("old"));
+        assert!(obtain_previous(&auth, &first).expect_err("no file").to_string().contains("old"));
+        let old: String = first.expose().iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(directory.join("old"))
+            .expect("ours");
+        file.write_all(old.as_bytes()).expect("ours");
+        assert!(obtain_previous(&auth, &first).expect_err("the same").to_string().contains("in force"));
+        let new = Secret::from_hex(&"ab".repeat(32)).expect("a key");
+        assert_eq!(obtain_previous(&auth, &new).expect("the old key"), Some(first));
         std::fs::remove_dir_all(directory).expect("ours");
     }
 }

@@ -13,3 +13,4 @@ mod refusals;
 mod relay;
 mod responses;
 mod routing;
+mod secrets;
