@@ -20,6 +20,7 @@ use std::sync::Arc;
 use tandem_base::{HashKey, Instant, Key, Map, Rng, map};
 use tandem_sip::{Edits, Hop, Index, Listener, Listeners, Message, Outbox, Transport};
 
+use crate::byes::Byes;
 use crate::calls::{Calls, Place};
 use crate::config::{AUDIT_EVERY, AUDITED_AT_ONCE, Config, LOOKUPS_MAX};
 use crate::counters::Counters;
@@ -71,6 +72,7 @@ pub struct Balancer {
     /// Destinations by address.
     pub(crate) sources: Map<core::net::SocketAddr, Place>,
     pub(crate) copies: Copies,
+    pub(crate) byes: Byes,
     pub(crate) waiting: tandem_base::Pool<Waiting>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
@@ -103,6 +105,7 @@ impl Balancer {
         let local = HashKey::from_rng(&mut rng);
         let calls = Calls::new(local.derive(b"calls"), config.entries_max, config.times);
         let copies = Copies::new(config.copies_max);
+        let byes = Byes::new(config.copies_max, local.derive(b"byes"));
         let mut balancer = Self {
             listeners,
             signer: Signer::new(key, previous),
@@ -114,6 +117,7 @@ impl Balancer {
             tags: map(local.derive(b"tags")),
             sources: map(local.derive(b"sources")),
             copies,
+            byes,
             waiting: tandem_base::Pool::new(LOOKUPS_MAX),
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -238,6 +242,7 @@ impl Balancer {
         while let Some(copy) = self.copies.pop_due(now) {
             self.first_request_timed_out(now, copy, out);
         }
+        self.byes.handle_timeout(now, out);
         for (pool, watch) in (0_u16..).zip(&mut self.watches) {
             watch.handle_timeout(now);
             while let Some(probe) = watch.poll_probe() {
@@ -261,7 +266,8 @@ impl Balancer {
             return Some(self.lines.now);
         }
         let watches = self.watches.iter().map(Watch::poll_timeout);
-        watches.chain([self.calls.poll_timeout(), self.copies.poll_timeout()]).flatten().min()
+        let tables = [self.calls.poll_timeout(), self.copies.poll_timeout(), self.byes.poll_timeout()];
+        watches.chain(tables).flatten().min()
     }
 
     /// An answer to a probe, which another shard may have received.
@@ -346,6 +352,12 @@ impl Balancer {
     #[must_use]
     pub fn copies(&self) -> usize {
         self.copies.len()
+    }
+
+    /// BYEs of our own that are not answered yet.
+    #[must_use]
+    pub fn byes(&self) -> usize {
+        self.byes.len()
     }
 
     /// Where the call of this Call-ID is, if the table knows.

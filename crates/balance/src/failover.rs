@@ -295,13 +295,22 @@ impl Balancer {
 
     /// Ends a call that was answered where it was left, after the caller was told that it failed (RFC 3261 §13.2.2.4,
     /// §15.1.1): nobody else would.
-    pub(crate) fn end_left(&self, copy: Key, place: Place, accepted: &Message<'_>, out: &mut Outbox) {
+    pub(crate) fn end_left(
+        &mut self,
+        now: Instant,
+        copy: Key,
+        place: Place,
+        accepted: &Message<'_>,
+        out: &mut Outbox,
+    ) {
+        let Some(to_hop) = self.lines.destination(place).map(|to| to.hop) else { return };
         let Some(copy) = self.copies.get(copy) else { return };
         let mut index = Index::new();
         if let Ok(request) = Message::parse(&copy.bytes, &mut index, &self.config.limits) {
             let to = accepted.header(HeaderName::To).unwrap_or_default();
             self.write_own(&request, copy.hop, place, "ACK", to, out);
             self.write_own(&request, copy.hop, place, "BYE", to, out);
+            self.byes.sent(now, to_hop, out.last());
         }
     }
 

@@ -23,6 +23,7 @@ mod answer;
 mod balancer;
 mod base32;
 mod board;
+mod byes;
 pub mod calls;
 mod config;
 mod counters;

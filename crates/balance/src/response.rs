@@ -18,7 +18,11 @@ impl Balancer {
         }
         self.lines.now = now;
         if response.values(HeaderName::Via).nth(1).is_none() {
-            return true; // to a CANCEL of our own
+            // To a CANCEL or a BYE of our own.
+            if response.method() == Method::Bye && response.status() >= 200 {
+                self.byes.answered(response);
+            }
+            return true;
         }
         let Some(way_back) = self.way_back(response).filter(|_| response.defect().is_none()) else {
             self.counters.responses_stray += 1;
@@ -98,7 +102,9 @@ impl Balancer {
         };
         let copy = self.calls.get(key).and_then(|call| call.copy);
         let is_here = self.calls.get(key).is_some_and(|call| call.place() == place);
-        if !is_here && self.is_late(key, response) {
+        // The only requests for which it was not here are the first one of a call that went on elsewhere, and our own.
+        let is_late = !is_here && self.calls.get(key).is_some_and(|call| call.cause == Cause::Failover);
+        if is_late {
             return self.late_response(now, key, response, copy, place, out);
         }
         self.lines.report(place, outcome);
@@ -140,20 +146,6 @@ impl Balancer {
 
     fn is_failure(&self, place: Place, status: u16) -> bool {
         self.lines.get(place.pool).is_some_and(|line| line.config.failover.codes.contains(&status))
-    }
-
-    /// Whether it answers the first request, which has left its sender since.
-    fn is_late(&self, key: Key, response: &Message<'_>) -> bool {
-        let Some(call) = self.calls.get(key).filter(|call| call.cause == Cause::Failover) else {
-            return false;
-        };
-        match call.copy.and_then(|copy| self.copies.get(copy)) {
-            Some(copy) => is_to(response, copy.method, copy.cseq),
-            None => {
-                is_to(response, Method::Invite, call.invite.cseq)
-                    || is_to(response, call.other.method, call.other.cseq)
-            }
-        }
     }
 
     /// Whether what a destination says after it was left goes on to the caller: a 2xx to an INVITE does.
@@ -206,7 +198,7 @@ impl Balancer {
                 true
             }
             (_, Some(copy)) => {
-                self.end_left(copy, place, response, out);
+                self.end_left(now, copy, place, response, out);
                 false
             }
             (_, None) => true,

@@ -112,8 +112,44 @@ fn a_call_answered_after_its_failure_was_told_is_ended_by_us() {
     let starts: Vec<&str> = both.iter().map(|sent| sent.start().split(' ').next().unwrap()).collect();
     assert_eq!(starts, ["ACK", "BYE"]);
     assert!(both.iter().all(|sent| sent.to == invite.to));
-    bench.wait(Duration::from_secs(240));
-    assert!(bench.balancer.calls().is_empty() && bench.balancer.copies() == 0);
+    // Timers E and F: 0.5, 1, 2 s, then every 4 s, and after 32 s no more.
+    let repeated = bench.wait(Duration::from_secs(240));
+    assert!(repeated.len() == 10 && repeated.iter().all(|again| *again == both[1]), "{repeated:#?}");
+    assert!(bench.balancer.calls().is_empty() && bench.balancer.copies() + bench.balancer.byes() == 0);
+}
+
+#[test]
+fn a_bye_of_our_own_is_repeated_until_it_is_answered() {
+    let mut bench = Bench::new(3);
+    let invite = bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", ""));
+    let again = bench.wait(Duration::from_secs(3)).remove(0);
+    bench.pass(&again.to, &again.answer(486, ""));
+    // The 200 comes again, because the ACK was lost: acknowledged again, and one BYE is repeated.
+    bench.receive(&invite.to, &invite.answer(200, ""));
+    let bye = bench.receive(&invite.to, &invite.answer(200, "")).remove(1);
+    assert_eq!((bench.wait(Duration::from_millis(600)), bench.balancer.byes()), (vec![bye.clone()], 1));
+    let other = bye.answer(200, "").replace(&bye.branch(), &again.branch());
+    for (answer, left) in [(other, 1), (bye.answer(100, ""), 1), (bye.answer(481, ""), 0)] {
+        bench.receive(&invite.to, &answer.replacen(&second_via(&bye), "", 1));
+        assert_eq!(bench.balancer.byes(), left, "{answer}");
+    }
+    assert!(bench.wait(Duration::from_secs(60)).is_empty());
+}
+
+/// RFC 3261 §17.1.1.3: it repeats its 503 while our ACK does not get there, and the call has long gone on.
+#[test]
+fn what_a_left_destination_repeats_never_reaches_a_caller_who_was_answered() {
+    let mut bench = Bench::new(3);
+    let invite = bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", ""));
+    let again = bench.receive(&invite.to, &invite.answer(503, "")).remove(1);
+    bench.pass(&again.to, &again.answer(200, ""));
+    let route = again.values(HeaderName::RecordRoute).remove(0);
+    let in_dialog = format!("Route: {route}\nin-dialog");
+    for (method, cseq) in [("ACK", 1), ("INVITE", 2)] {
+        assert_eq!(bench.pass(CALLER, &request(method, "c1", cseq, method, &in_dialog)).to, again.to);
+        let late = bench.receive(&invite.to, &invite.answer(503, ""));
+        assert!(late.iter().all(|sent| sent.to != CALLER), "{late:#?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! ACKs of 2xx (RFC 3261 §13.2.2.4), and what one turn may say.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
+use tandem_base::Instant;
 use tandem_sip::{Index, Limits, Message, Method, Outbox};
 
 use super::{Check, Role, Wire, tag, text};
@@ -10,9 +12,17 @@ use crate::World;
 
 type Answered = (SocketAddr, Vec<u8>, u32, Vec<u8>);
 
-/// Every 2xx to an INVITE that reaches a caller is acknowledged.
+/// Timer B (RFC 3261 §17.1.1.2).
+const TIMER_B: Duration = Duration::from_secs(32);
+
+/// Every 2xx to an INVITE that reaches a caller is acknowledged, unless nothing had reached the caller before timer B
+/// ended its transaction: then nobody waits for an answer any more.
 #[derive(Default)]
-pub struct SuccessAcknowledged(BTreeMap<Answered, bool>);
+pub struct SuccessAcknowledged {
+    acknowledged: BTreeMap<Answered, bool>,
+    /// When an INVITE was first sent that has heard nothing yet.
+    unheard: BTreeMap<(SocketAddr, Vec<u8>, u32), Instant>,
+}
 
 impl Check for SuccessAcknowledged {
     fn name(&self) -> &'static str {
@@ -24,24 +34,35 @@ impl Check for SuccessAcknowledged {
         if message.is_request() && message.method() == Method::Ack && wire.from_role == Role::Phone {
             let key =
                 (wire.from, message.call_id().to_vec(), message.cseq().number, tag(message.to()).to_vec());
-            self.0.insert(key, true);
+            self.acknowledged.insert(key, true);
+        }
+        if message.is_request() && message.method() == Method::Invite && wire.from_role == Role::Phone {
+            let invite = (wire.from, message.call_id().to_vec(), message.cseq().number);
+            self.unheard.entry(invite).or_insert(wire.at);
         }
         Ok(())
     }
 
     fn delivered(&mut self, wire: &Wire<'_>) -> Result<(), String> {
         let message = wire.message;
-        let is_success = !message.is_request() && (200..300).contains(&message.status());
-        if is_success && message.cseq().method == Method::Invite && wire.to_role == Role::Phone {
+        if message.is_request() || message.cseq().method != Method::Invite || wire.to_role != Role::Phone {
+            return Ok(());
+        }
+        let invite = (wire.to, message.call_id().to_vec(), message.cseq().number);
+        if self.unheard.get(&invite).is_some_and(|sent| wire.at - *sent >= TIMER_B) {
+            return Ok(());
+        }
+        self.unheard.remove(&invite);
+        if (200..300).contains(&message.status()) {
             let key =
                 (wire.to, message.call_id().to_vec(), message.cseq().number, tag(message.to()).to_vec());
-            self.0.entry(key).or_insert(false);
+            self.acknowledged.entry(key).or_insert(false);
         }
         Ok(())
     }
 
     fn at_end(&mut self, _world: &World) -> Result<(), String> {
-        match self.0.iter().find(|(_, acknowledged)| !**acknowledged) {
+        match self.acknowledged.iter().find(|(_, acknowledged)| !**acknowledged) {
             None => Ok(()),
             Some(((at, call_id, ..), _)) => Err(format!("{at} never acknowledged {}", text(call_id))),
         }
@@ -105,6 +126,23 @@ mod tests {
             see(Role::Node, Role::Phone, &response(status, tag), |wire| check.sent(wire)).is_ok()
         };
         assert!(sent(486, "a") && sent(486, "a") && !sent(487, "a"));
+    }
+
+    #[test]
+    fn a_2xx_without_ack_is_found_unless_the_caller_had_given_up() {
+        for (heard, is_owed) in [(31, true), (33, false)] {
+            let mut check = SuccessAcknowledged::default();
+            let invite = b"INVITE sip:c@b SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.1.1;branch=z9hG4bKa\r\n\
+                From: <sip:a@b>;tag=1\r\nTo: <sip:c@b>\r\nCall-ID: x\r\nCSeq: 1 INVITE\r\n\r\n";
+            see(Role::Phone, Role::Node, invite, |wire| check.sent(wire)).unwrap();
+            for (at, status) in [(heard, 180), (40, 200)] {
+                see(Role::Node, Role::Phone, &response(status, "a"), |wire| {
+                    check.delivered(&Wire { at: Instant::from_secs(at), ..*wire })
+                })
+                .unwrap();
+            }
+            assert_eq!(check.acknowledged.len(), usize::from(is_owed));
+        }
     }
 
     #[test]
