@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use tandem_base::{HashKey, Instant, Rng};
 
+use crate::Algorithm;
 use crate::nonce::{self, Nonce, Stamp};
 use crate::params::write_quoted;
-use crate::{Algorithm, Ha1};
 
 /// A nonce of another node may be this far ahead of our clock, in ms.
 const SKEW_MS: u64 = 5_000;
@@ -77,8 +77,6 @@ impl Default for ChallengerConfig {
 pub struct Challenger {
     key: HashKey,
     config: ChallengerConfig,
-    /// What users that do not exist are checked against.
-    pub(crate) nobody: Ha1,
 }
 
 pub(crate) enum NonceState {
@@ -91,9 +89,7 @@ impl Challenger {
     /// A challenger under the cluster's key: all nodes that share the key read each other's nonces.
     #[must_use]
     pub fn new(cluster_key: &HashKey, config: ChallengerConfig) -> Self {
-        let secret = cluster_key.derive(b"nobody").mac128(&[]).to_le_bytes();
-        let nobody = Ha1::from_password(b"", b"", &secret);
-        Self { key: cluster_key.derive(b"nonce"), config, nobody }
+        Self { key: cluster_key.derive(b"nonce"), config }
     }
 
     /// The algorithms offered and accepted, best first.

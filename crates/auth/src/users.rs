@@ -3,20 +3,25 @@
 //! Readers never wait for writers. About 130 bytes a user of twenty characters.
 //!
 //! Finding a user takes longer than finding none, by the cache misses of the entry: with a million users half a
-//! microsecond, enough to tell names apart by patient measuring. Failed checks therefore end with a second look-up,
-//! in a map of decoys, whose result is the opposite of the first's ([`Users::even_out`]).
+//! microsecond, enough to tell names apart by patient measuring. A check therefore looks up twice, the second time in a
+//! map of decoys, and finds something once ([`Users::find`]). `cargo run --release -p tandem-node --example which_users`
+//! measures what is left to see.
 
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use papaya::HashMap;
 use tandem_base::HashKey;
 
-use crate::Ha1;
+use crate::algorithm::{self, Algorithm, Ha1};
 
 /// Most decoys: 4 MiB of them are as cold in the cache as the entries of a million users.
 const DECOYS_MAX: u32 = 32_768;
+/// Decoys beside few users.
+const DECOYS_MIN: u32 = 64;
 
 /// The credential map. Keys are the bytes of `user@realm`, the realm being the domain in lower case; the map takes
 /// them as they are.
@@ -24,39 +29,54 @@ pub struct Users {
     map: Map,
     decoys: Map,
     decoy_key: HashKey,
-    decoy_count: u32,
+    decoy_ha1: Ha1,
+    /// Decoys 0 to this are there: about as many as users, so that they are as cold in the cache.
+    decoy_count: AtomicU32,
 }
 
 type Map = HashMap<Name, Ha1, HashKey>;
 
 impl Users {
-    /// No users yet, with room for `capacity`, and a decoy for every sixteen of these.
+    /// No users yet, with room for `capacity`.
     #[must_use]
     pub fn new(key: &HashKey, capacity: usize) -> Self {
         let map = |label: &[u8], capacity| HashMap::with_capacity_and_hasher(capacity, key.derive(label));
-        let decoy_count = u32::try_from(capacity / 16).unwrap_or(DECOYS_MAX).clamp(64, DECOYS_MAX);
+        let decoy_ha1 = Ha1::from_password(b"", b"", &key.derive(b"decoy").mac128(&[]).to_le_bytes());
         let users = Self {
             map: map(b"users", capacity),
-            decoys: map(b"decoys", decoy_count as usize),
+            decoys: map(b"decoys", capacity.min(DECOYS_MAX as usize)),
             decoy_key: key.derive(b"choice of decoys"),
-            decoy_count,
+            decoy_ha1,
+            decoy_count: AtomicU32::new(0),
         };
-        let ha1 = Ha1::from_password(b"", b"", &key.derive(b"decoy").mac128(&[]).to_le_bytes());
-        let decoys = users.decoys.pin();
-        for number in 0..decoy_count {
-            decoys.insert(Name::new(&decoy(number)), ha1);
-        }
-        drop(decoys);
+        (0..DECOYS_MIN).for_each(|_| users.add_decoy());
         users
     }
 
-    /// After a failed check: looks up what exists if the user does not, and what does not exist if the user does.
-    pub(crate) fn even_out(&self, aor: &[u8], known: bool) {
+    fn add_decoy(&self) {
+        let number = self.decoy_count.load(Relaxed);
+        if number < DECOYS_MAX {
+            self.decoys.pin().insert(Name::new(&decoy(number)), self.decoy_ha1);
+            // Where another thread was quicker, both added the same one.
+            let _ = self.decoy_count.compare_exchange(number, number + 1, Relaxed, Relaxed);
+        }
+    }
+
+    /// For a check: whether `aor` is a user whose password is stored under `algorithm`, and a hash to compute with. Takes
+    /// the same time for whoever it is: of two look-ups one finds something.
+    pub(crate) fn find(&self, aor: &[u8], algorithm: Algorithm) -> (bool, algorithm::Hash) {
+        let stored = self.get(aor).and_then(|ha1| ha1.under(algorithm));
         // The same name meets the same decoy, so that a repeated name is warm in the cache whether known or not.
         let [a, b, c, d, ..] = self.decoy_key.hash64(&[aor]).to_le_bytes();
-        let number = u32::from_le_bytes([a, b, c, d]) % self.decoy_count;
-        let number = if known { number + self.decoy_count } else { number };
-        core::hint::black_box(self.decoys.pin().get(decoy(number).as_slice()).copied());
+        let number = u32::from_le_bytes([a, b, c, d]) % self.decoy_count.load(Relaxed).max(1);
+        let number = if stored.is_some() { number + DECOYS_MAX } else { number };
+        let decoy = black_box(self.decoys.pin().get(decoy(number).as_slice()).copied());
+        let decoy = decoy.unwrap_or(self.decoy_ha1).under(algorithm);
+        match (stored, decoy) {
+            (Some(hash), _) => (true, hash),
+            (None, Some(hash)) => (false, hash),
+            (None, None) => (false, algorithm::Hash::Sha256([0; 32])), // a decoy has a hash for every algorithm
+        }
     }
 
     /// What is stored of the password of `aor`. Never blocks.
@@ -67,6 +87,9 @@ impl Users {
 
     /// Adds a user or changes the password; what was stored before comes back.
     pub fn insert(&self, aor: &[u8], ha1: Ha1) -> Option<Ha1> {
+        if self.map.len() >= self.decoy_count.load(Relaxed) as usize {
+            self.add_decoy();
+        }
         self.map.pin().insert(Name::new(aor), ha1).copied()
     }
 
