@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use tandem_balance::{Mistake, PolicySettings};
 
-use crate::model::{Callees, Hold, Model, Profile, Run, Server};
+use crate::model::{Callees, Controls, Hold, Model, Profile, Run, Server};
 
 /// How much time a run gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -72,6 +72,7 @@ impl Bench<'_> {
             policy: PolicySettings::new(policy),
             balancers: 1,
             profile,
+            controls: Controls::default(),
             failures_max: None,
         }
     }

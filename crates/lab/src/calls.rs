@@ -34,6 +34,8 @@ pub(crate) struct Call {
     pub(crate) is_judged: bool,
     /// The occupancy that its first request found.
     pub(crate) ahead: Option<u32>,
+    /// Its BYE goes past the balancer.
+    pub(crate) leaks: bool,
     /// The server that has it.
     pub(crate) home: Option<u16>,
     /// What that server has worked on: the first request, the BYE.

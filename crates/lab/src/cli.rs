@@ -13,6 +13,7 @@ use crate::finding::Finding;
 use crate::model::{Model, Stalls};
 use crate::page;
 use crate::real;
+pub use crate::real::UasKind;
 pub use crate::real::server::ServerArgs;
 
 /// The experiment with real processes.
@@ -29,7 +30,8 @@ Examples:
   tandem lab balancer --quick                    all of them, in some minutes
   tandem lab balancer peak response --out found  two of them in full, with page, CSV and JSON in ./found
   tandem lab balancer peak --stall 0ms           the same with servers that never stand still
-  tandem lab balancer real                       real processes on loopback, some minutes
+  tandem lab balancer real                       SIPp under a quota of the CPU behind a node, half an hour
+  tandem lab balancer real --uas model --quick   real processes without a cgroup
 
 Exit codes:
   0 every claim holds   1 it could not be done   2 the command line makes no sense   5 a claim does not hold";
@@ -81,6 +83,15 @@ pub struct BalancerArgs {
     /// For `real`: the program whose `serve` and `stone` are run [default: this one].
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
+    /// For `real`: who answers.
+    #[arg(long, value_enum, default_value_t = UasKind::Sipp)]
+    pub uas: UasKind,
+    /// For `real`: how much of one CPU an answering end gets, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub cap: f64,
+    /// For `real`: so many of the four answering ends get half of that [default: none, then two].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub halves: Option<u8>,
     /// What a repeated request costs, as a part of the first one's.
     #[arg(long, value_name = "PART", default_value_t = 0.25)]
     pub repeat_cost: f64,
@@ -118,9 +129,7 @@ pub fn run(lab: Lab) -> ExitCode {
         for experiment in EXPERIMENTS {
             println!("{:<14} {}", experiment.name, experiment.about);
         }
-        println!(
-            "{REAL:<14} the same with real processes on loopback, for some minutes; only if it is named"
-        );
+        println!("{REAL:<14} real processes on loopback, their CPU capped by cgroups; only if it is named");
         return ExitCode::SUCCESS;
     }
     match balancer(&args) {
@@ -168,7 +177,7 @@ fn balancer(args: &BalancerArgs) -> Result<bool, Failed> {
         progress(&format!("{}: begins", experiment.map_or(REAL, |experiment| experiment.name)));
         let mut finding = match experiment {
             Some(experiment) => (experiment.run)(&bench)?,
-            None => real::run(&bench, args.program.as_deref())?,
+            None => real::run(&bench, &real_options(args))?,
         };
         finding.took_s = (clock.elapsed().saturating_sub(before)).as_secs();
         print!("{}", page::claims_text(&finding));
@@ -187,6 +196,15 @@ fn balancer(args: &BalancerArgs) -> Result<bool, Failed> {
         println!("{}", folder.join("report.html").display());
     }
     Ok(findings.iter().all(Finding::holds))
+}
+
+fn real_options(args: &BalancerArgs) -> real::Options {
+    real::Options {
+        program: args.program.clone(),
+        uas: args.uas,
+        cap_percent: args.cap,
+        halves: args.halves.map(usize::from),
+    }
 }
 
 fn model(args: &BalancerArgs) -> Model {

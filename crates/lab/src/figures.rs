@@ -107,6 +107,8 @@ pub struct Figures {
     pub strayed: u64,
     /// By how much the balancers' audits found their loads wrong.
     pub wrong: u64,
+    /// What the first balancer weighs an INVITE at in the end, a BYE being 1.
+    pub invite_to_bye: f64,
     /// The run was ended early: too many had failed.
     pub is_cut_short: bool,
 }

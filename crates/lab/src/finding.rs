@@ -37,6 +37,35 @@ impl Claim {
     }
 }
 
+/// A control experiment: whether the suspected reason for a difference is one.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Control {
+    /// The row of docs/CHECKLIST.md that it belongs to.
+    pub row: &'static str,
+    /// The reason that is tested, and what must come out if it is one.
+    pub reason: String,
+    /// What was changed for that.
+    pub setting: String,
+    /// What came out.
+    pub found: String,
+    /// Whether that confirms it.
+    pub is_confirmed: bool,
+}
+
+impl Control {
+    /// A control experiment's result.
+    #[must_use]
+    pub fn new(
+        row: &'static str,
+        reason: impl Into<String>,
+        setting: impl Into<String>,
+        found: impl Into<String>,
+        is_confirmed: bool,
+    ) -> Self {
+        Self { row, reason: reason.into(), setting: setting.into(), found: found.into(), is_confirmed }
+    }
+}
+
 /// Rows of figures.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Table {
@@ -87,6 +116,8 @@ pub struct Finding {
     pub setup: Vec<String>,
     /// The claims.
     pub claims: Vec<Claim>,
+    /// Controls of suspected reasons.
+    pub controls: Vec<Control>,
     /// The figures.
     pub tables: Vec<Table>,
     /// The plots.

@@ -178,6 +178,17 @@ pub struct Profile {
     pub callees: Callees,
 }
 
+/// What control experiments change, to see whether a suspected reason is one. No policy is changed.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Controls {
+    /// The BYE of this part of all calls goes past the balancer, which goes on counting them: a count that leaks, as that
+    /// of Jiang's figure 4 does where a call does not end by a 200 to BYE.
+    pub leak: f64,
+    /// BYEs are answered at once and cost nothing, also while the server stands still: counts of calls tell nothing of
+    /// stalls then.
+    pub has_instant_byes: bool,
+}
+
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -193,6 +204,8 @@ pub struct Run {
     pub balancers: usize,
     /// The load.
     pub profile: Profile,
+    /// For control experiments.
+    pub controls: Controls,
     /// End the run when so many judged requests have failed.
     pub failures_max: Option<u64>,
 }

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::finding::{Claim, Finding, Table};
+use crate::finding::{Claim, Control, Finding, Table};
 use crate::plot::escape;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#1b1f24}\
@@ -31,6 +31,11 @@ pub fn claims_text(finding: &Finding) -> String {
         if !holds {
             let _ = writeln!(text, "        why: {why}");
         }
+    }
+    for Control { row, reason, setting, found, is_confirmed } in &finding.controls {
+        let verdict = if *is_confirmed { "confirmed" } else { "NOT CONFIRMED" };
+        let _ =
+            writeln!(text, "  control of {row}: {reason}\n        {setting} | found: {found} | {verdict}");
     }
     text
 }
@@ -80,6 +85,22 @@ pub fn html(findings: &[Finding], parameters: &str) -> String {
             escape(&claim.ours),
             if claim.holds { "" } else { ": " },
             escape(&claim.why)
+        );
+    }
+    page.push_str("</table>");
+    page.push_str(
+        "<h2>Controls</h2><p>Whether a suspected reason for a difference is one.</p>\
+         <table><tr><th>row<th>reason<th>setting<th>found<th>confirmed?</tr>",
+    );
+    for control in findings.iter().flat_map(|finding| &finding.controls) {
+        let (class, word) = if control.is_confirmed { ("yes", "yes") } else { ("no", "no") };
+        let _ = write!(
+            page,
+            "<tr><td>{}<td>{}<td>{}<td>{}<td class=\"{class}\">{word}</tr>",
+            control.row,
+            escape(&control.reason),
+            escape(&control.setting),
+            escape(&control.found),
         );
     }
     page.push_str("</table>");

@@ -8,7 +8,7 @@ use tandem_balance::{
     Balancer, Board, Config, Destination, Failover, HealthSettings, Mistake, PoolConfig, PoolSettings,
 };
 use tandem_base::{HashKey, Instant, Rng};
-use tandem_sip::{Hop, Listener, ListenerId, Listeners, Outbox, Transport};
+use tandem_sip::{Hop, Listener, ListenerId, Listeners, Method, Outbox, Transport};
 
 use crate::model::Run;
 
@@ -17,6 +17,8 @@ pub(crate) trait Subject {
     fn handle_input(&mut self, now: Instant, hop: Hop, bytes: &[u8], out: &mut Outbox);
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);
     fn poll_timeout(&self) -> Option<Instant>;
+    /// What its pool weighs an INVITE at, a BYE being 1.
+    fn invite_to_bye(&self) -> f64;
     /// By how much its audit of loads found it wrong so far, decrements of nothing included.
     fn wrong(&self) -> u64;
 }
@@ -32,6 +34,12 @@ impl Subject for Balancer {
 
     fn poll_timeout(&self) -> Option<Instant> {
         Self::poll_timeout(self)
+    }
+
+    fn invite_to_bye(&self) -> f64 {
+        let weight =
+            |method| self.pools().next().map_or(1.0, |pool| f64::from(pool.weight_of(method).0.max(1)));
+        weight(Method::Invite) / weight(Method::Bye)
     }
 
     fn wrong(&self) -> u64 {

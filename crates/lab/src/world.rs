@@ -27,6 +27,8 @@ use crate::text;
 
 /// The first requests there are: of calls, and outside them.
 const FIRSTS: [Method; 4] = [Method::Invite, Method::Message, Method::Publish, Method::Subscribe];
+/// Instead of a balancer's number: straight from caller to server.
+const PAST: u16 = u16::MAX;
 const T1: Duration = Duration::from_millis(500);
 const T2: Duration = Duration::from_secs(4);
 
@@ -183,6 +185,7 @@ impl<S: Subject> World<'_, S> {
             }
         }
         self.figures.servers = self.servers.iter().map(|server| server.figures).collect();
+        self.figures.invite_to_bye = self.fronts.first().map_or(0.0, |front| front.subject.invite_to_bye());
         self.figures.wrong = self.fronts.iter().map(|front| front.subject.wrong()).sum();
         self.figures.invite_times.sort();
         self.figures.bye_times.sort();
@@ -230,6 +233,7 @@ impl<S: Subject> World<'_, S> {
                     self.schedule(next, What::Stall { server });
                 }
             }
+            What::Answered { front: PAST, bytes, .. } => self.inbox.push_back(bytes),
             What::Answered { server, front, bytes } => {
                 self.input(front, server_address(server), &bytes);
             }
@@ -247,7 +251,9 @@ impl<S: Subject> World<'_, S> {
             Callees::Service => 0,
             Callees::Users(users) => self.habits.index(users.len()),
         };
+        let leaks = self.run.controls.leak > 0.0 && self.habits.chance(self.run.controls.leak);
         let number = self.calls.push(Call {
+            leaks,
             stage: Stage::Asking,
             first: u8::try_from(first).unwrap_or(0),
             front: u16::try_from(front).unwrap_or(0),
@@ -301,6 +307,17 @@ impl<S: Subject> World<'_, S> {
         self.text = text;
     }
 
+    fn send_bye(&mut self, number: u64) {
+        let Some(call) = self.calls.get_mut(number) else { return };
+        let Some(home) = call.home.filter(|_| call.leaks) else {
+            return self.send_next(number, "BYE", 2);
+        };
+        let mut bytes = Vec::new();
+        text::write_next("BYE", number, 2, &call.dialog, &mut bytes);
+        let at = self.now + self.run.model.one_way;
+        self.schedule(at, What::Arrived { server: home, front: PAST, bytes: bytes.into() });
+    }
+
     fn hang_up(&mut self, number: u64, is_judged: bool) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(number).filter(|call| call.stage == Stage::Talking) else {
@@ -311,7 +328,7 @@ impl<S: Subject> World<'_, S> {
             self.figures.byes.asked += 1;
             self.open += 1;
         }
-        self.send_next(number, "BYE", 2);
+        self.send_bye(number);
         self.schedule(now + T1, What::Repeat { call: number, began: now });
     }
 
@@ -332,7 +349,7 @@ impl<S: Subject> World<'_, S> {
         let next = (now + call.interval).min(began + self.run.model.give_up);
         if is_silent {
             self.figures.repeated += 1;
-            if is_asking { self.send_first(number) } else { self.send_next(number, "BYE", 2) }
+            if is_asking { self.send_first(number) } else { self.send_bye(number) }
         }
         self.schedule(next, What::Repeat { call: number, began });
     }
@@ -503,7 +520,11 @@ impl<S: Subject> World<'_, S> {
             known.ahead = Some(ahead);
             machine.figures.calls += u64::from(is_judged && method == Method::Invite);
         }
-        machine.put(Job { front, call, method, bytes }, self.run.model.queue_max);
+        let job = Job { front, call, method, bytes };
+        if method == Method::Bye && self.run.controls.has_instant_byes {
+            return self.answer(server, &job);
+        }
+        machine.put(job, self.run.model.queue_max);
         self.work(server);
     }
 

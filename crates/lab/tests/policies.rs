@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tandem_balance::PolicySettings;
 use tandem_lab::figures::Figures;
-use tandem_lab::model::{Callees, Hold, Model, Profile, Run, Server, Stalls};
+use tandem_lab::model::{Callees, Controls, Hold, Model, Profile, Run, Server, Stalls};
 use tandem_lab::world::simulate;
 
 const fn secs(secs: u64) -> Duration {
@@ -30,6 +30,7 @@ fn run(policy: &str, speeds: &[f64], rate: f64) -> Run {
             singles: 0.0,
             callees: Callees::Service,
         },
+        controls: Controls::default(),
         failures_max: None,
     }
 }
@@ -122,4 +123,47 @@ fn a_seed_is_a_run() {
     let first = figures(7);
     assert_eq!(first, figures(7));
     assert_ne!(first, figures(8));
+}
+
+/// CHECKLIST B9: an INVITE costs one BYE, four or ten, and the balancer begins with 1.75. Of a response time nothing is
+/// waiting here, and nothing is the wire. The default bound is 4.
+#[test]
+fn learned_weights_come_near_the_true_ratio_where_nothing_waits_and_stay_within_their_bound() {
+    let weight = |cost: f64, bound: u32| {
+        let mut run = run("tlwl-learned", &[1.0; 4], 100.0);
+        run.model.one_way = Duration::ZERO;
+        (run.model.stalls, run.model.costs.invite_to_bye, run.policy.learned_bound) = (None, cost, bound);
+        done(&run).invite_to_bye
+    };
+    let (one, four) = (weight(1.0, 16), weight(4.0, 16));
+    assert!((0.8..1.25).contains(&one) && (3.2..5.0).contains(&four), "{one} {four}");
+    assert_eq!(weight(10.0, 4), 4.0);
+    assert_eq!(done(&run("tlwl", &[1.0; 2], 100.0)).invite_to_bye, 1.75);
+}
+
+/// A control experiment: BYEs past the balancer reach their server, are answered, and leave the call counted.
+#[test]
+fn a_leaking_count_costs_no_call_and_a_count_that_only_grows_is_round_robin() {
+    let figures = |policy: &str, leak: f64| {
+        let mut run = run(policy, &[1.0; 4], 100.0);
+        run.controls.leak = leak;
+        let figures = done(&run);
+        assert_eq!((figures.invites.failed, figures.byes.failed), (0, 0));
+        let calls = figures.servers.iter().map(|server| server.calls);
+        (figures.invite_times.mean_ms(), calls.clone().max().unwrap() - calls.min().unwrap())
+    };
+    let ((sound, _), (leaking, spread)) = (figures("cjsq", 0.0), figures("cjsq", 1.0));
+    assert!(leaking > 2.0 * sound && spread <= 60, "{sound} {leaking} {spread}");
+}
+
+/// A control experiment: CJSQ sees that a server stands still by the BYEs that it doesn't answer.
+#[test]
+fn cjsq_does_not_notice_a_stall_if_byes_are_answered_during_it() {
+    let mean = |has_instant_byes| {
+        let mut run = run("cjsq", &[1.0; 4], 100.0);
+        run.controls.has_instant_byes = has_instant_byes;
+        done(&run).invite_times.mean_ms()
+    };
+    let (sees, blind) = (mean(false), mean(true));
+    assert!(blind > 2.0 * sees, "{sees} {blind}");
 }

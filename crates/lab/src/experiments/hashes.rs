@@ -82,6 +82,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
                 "it depends on what else a search costs",
             ),
         ],
+        controls: Vec::new(),
         tables: vec![table],
         plots: Vec::new(),
         took_s: 0,

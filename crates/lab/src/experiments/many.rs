@@ -86,6 +86,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
                 .into(),
         ],
         claims,
+        controls: Vec::new(),
         tables: vec![table],
         plots: Vec::new(),
         took_s: 0,

@@ -73,6 +73,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
             claim("INVITEs", &value(|figures| figures.invite_times.mean_ms())),
             claim("requests outside calls", &value(|figures| figures.single_times.mean_ms())),
         ],
+        controls: Vec::new(),
         tables: vec![table],
         plots: Vec::new(),
         took_s: 0,

@@ -2,6 +2,7 @@
 
 mod hashes;
 mod heterogeneous;
+mod learned;
 mod many;
 mod mixed;
 mod nodes;
@@ -37,7 +38,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "nodes", about: "A10 (figure 9): peak throughput of 1 to 10 nodes", run: nodes::run },
     Experiment { name: "many", about: "B2: 100 and 1,000 destinations", run: many::run },
     Experiment { name: "mixed", about: "B3, A9: instant messages and presence besides calls", run: mixed::run },
-    Experiment { name: "several", about: "B9, B10: several balancers that know nothing of each other", run: several::run },
+    Experiment { name: "learned", about: "B9: learned weights where an INVITE costs 1, 4 or 10 BYEs", run: learned::run },
+    Experiment { name: "several", about: "B10: several balancers that know nothing of each other", run: several::run },
     Experiment { name: "stages", about: "L9: two clusters by user, even and 60:40; who moves when a cluster joins", run: stages::run },
 ];
 

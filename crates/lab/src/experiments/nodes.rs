@@ -62,6 +62,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
                 "the search's steps are 2 % of capacity",
             ),
         ],
+        controls: Vec::new(),
         tables: vec![table],
         plots: vec![Plot {
             title: "Peak throughput".into(),

@@ -1,4 +1,4 @@
-//! B9, B10: several balancers in front of one pool, none of which knows what the others send.
+//! B10: several balancers in front of one pool, none of which knows what the others send.
 
 use tandem_balance::Mistake;
 
@@ -80,6 +80,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
                 "each balancer sees a quarter of a stalled server's backlog, and so avoids it less",
             ),
         ],
+        controls: Vec::new(),
         tables: vec![table],
         plots: vec![Plot {
             title: "Mean response time of INVITEs at 70 % load".into(),

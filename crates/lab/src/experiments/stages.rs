@@ -128,6 +128,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Finding, Mistake> {
                 "a defect",
             ),
         ],
+        controls: Vec::new(),
         tables: vec![table, moves],
         plots: vec![Plot {
             title: "Calls that succeed".into(),

@@ -1,28 +1,45 @@
-//! The same with real processes: `tandem lab server` behind `tandem serve` with a pool, driven by `tandem stone`.
+//! The same with real processes: capped answering ends behind `tandem serve` with a pool, driven by `tandem stone`.
 //!
-//! Everything is on loopback and ends by itself. The servers are the model's, in processes that wait instead of work
-//! ([`server`]): what is real is the node, the load tool, the kernel and their timing.
+//! Everything is on loopback and ends by itself, after a signal too. Each rate is tried with processes that were
+//! started for it, so that nothing of an overload is left in the next.
 
+mod cgroup;
+mod claims;
+mod process;
 pub(crate) mod server;
+mod stop;
+mod uas;
 
+use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::bench::Bench;
-use crate::clock::Clock;
-use crate::experiments::ratio;
-use crate::finding::{Claim, Finding, Table};
+pub use uas::UasKind;
 
-const POLICIES: [&str; 3] = ["tlwl", "round-robin", "hash"];
-/// Calls a second that each server carries.
-const CAPACITIES: [f64; 4] = [300.0, 300.0, 300.0, 150.0];
-const LOADS: [f64; 2] = [0.4, 0.8];
-const STALL_EVERY_S: f64 = 10.0;
+use crate::bench::Bench;
+use crate::finding::{Finding, Table};
+use cgroup::Groups;
+use process::{Folder, Process, free_ports};
+use stop::Stop;
+use uas::Make;
+
+const POLICIES: [&str; 5] = ["tlwl", "tjsq", "cjsq", "hash", "round-robin"];
+/// Answering ends behind the balancer.
+const COUNT: usize = 4;
+/// What a slower one gets of a whole one's CPU.
+const HALF: f64 = 0.5;
+/// Response times are compared at this part of what all could carry.
+const SHARE: f64 = 0.6;
+/// The part of calls that must be answered in time.
+const SUCCESS: f64 = 0.9999;
+/// What an answer may take.
+const WITHIN: &str = "1s";
+/// Tries of a rate that the load tool could not keep.
+const TRIES: usize = 3;
 
 /// Why real processes could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -33,43 +50,78 @@ pub(crate) enum RealError {
     /// A node did not come up, or the load tool did not end well.
     #[error("{0}")]
     Failed(String),
+    /// The CPU can't be capped.
+    #[error(
+        "can't cap a CPU by a cgroup ({0}): run it as root or as `systemd-run --user --scope -p Delegate=yes tandem lab \
+         balancer real`, or give `--uas model`, which needs none"
+    )]
+    NoGroups(String),
+    /// A signal came.
+    #[error("interrupted; what was started is ended, and its cgroups are removed")]
+    Interrupted,
 }
 
-/// A process of ours, which ends with this.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// What may be chosen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// The program whose `serve` and `stone` are run; ours if not given.
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) uas: UasKind,
+    /// Percent of one CPU that an answering end gets.
+    pub(crate) cap_percent: f64,
+    /// So many get half of that; both none and two of four if not given.
+    pub(crate) halves: Option<usize>,
 }
 
-/// A folder of ours, which goes with this.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left in the folder for temporary files does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What of the load tool's result is shown.
-#[derive(Deserialize)]
+/// What of the load tool's result is needed.
+#[derive(Clone, Deserialize)]
 struct Report {
     success: f64,
     void: Vec<String>,
     setup: Times,
     bye: Times,
+    /// The node's, of one CPU.
+    server_cpu_share: f64,
+    generator_cpu_share: f64,
+    /// Periods in which answering ends ran, and in which they used their quota up.
+    #[serde(skip)]
+    periods: (u64, u64),
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Times {
     mean_us: f64,
     p50_us: f64,
     p99_us: f64,
+}
+
+impl Report {
+    fn is_good(&self) -> bool {
+        self.success >= SUCCESS
+    }
+
+    fn setup_ms(&self) -> f64 {
+        self.setup.mean_us / 1e3
+    }
+}
+
+/// A policy's result in front of these answering ends.
+struct Found {
+    layout: usize,
+    policy: &'static str,
+    peak: f64,
+    ideal: f64,
+    /// At [`SHARE`] of the ideal.
+    response: Report,
+    /// A rate counts as too high though the load tool was late.
+    is_doubtful: bool,
+}
+
+struct Lab<'a> {
+    bench: &'a Bench<'a>,
+    make: Make<'a>,
+    program: &'a Path,
+    trials: Cell<u64>,
 }
 
 /// Does it.
@@ -77,202 +129,305 @@ struct Times {
 /// # Errors
 ///
 /// [`RealError`]: something of the system's, mostly.
-pub(crate) fn run(bench: &Bench<'_>, program: Option<&Path>) -> Result<Finding, RealError> {
-    let seconds = if bench.is_quick() { 8 } else { 20 };
+pub(crate) fn run(bench: &Bench<'_>, options: &Options) -> Result<Finding, RealError> {
+    let stop = Stop::on_signal();
     let own = std::env::current_exe().map_err(|error| RealError::System("our own program", error))?;
-    let program = program.unwrap_or(&own);
-    let folder = Folder(std::env::temp_dir().join(format!("tandem-lab-{}", std::process::id())));
-    std::fs::create_dir(&folder.0)
-        .map_err(|error| RealError::System("a folder for temporary files", error))?;
-    let all: f64 = CAPACITIES.iter().sum();
-    let mut table = Table::new(
-        "Real processes",
-        &["policy", "calls/s", "success %", "INVITE mean ms", "p50", "p99", "BYE mean ms", "generator"],
-    );
-    let mut found = Vec::new();
-    for policy in POLICIES {
-        let ports = free_ports(CAPACITIES.len() + 1)?;
-        let (&node_at, servers_at) =
-            ports.split_first().ok_or_else(|| RealError::Failed("no port is free".into()))?;
-        let servers = start_servers(bench, &own, servers_at)?;
-        let node = start_node(program, &folder.0, policy, node_at, servers_at)?;
-        for load in LOADS {
-            let rate = load * all;
-            let report = offer(bench, program, node_at, rate, seconds)?;
-            let ms = |micros: f64| format!("{:.2}", micros / 1e3);
-            bench.say(&format!("real: {policy} at {rate:.0}: {} ms", ms(report.setup.mean_us)));
-            table.row(vec![
-                policy.to_owned(),
-                format!("{rate:.0}"),
-                format!("{:.3}", report.success * 100.0),
-                ms(report.setup.mean_us),
-                ms(report.setup.p50_us),
-                ms(report.setup.p99_us),
-                ms(report.bye.mean_us),
-                if report.void.is_empty() { "in time".to_owned() } else { report.void.join("; ") },
-            ]);
-            found.push((policy, load, report));
-        }
-        drop((node, servers));
-    }
-    let of = |policy: &str, load: f64| {
-        let found = found.iter().find(|(of, at, _)| *of == policy && *at == load);
-        found.map_or((0.0, 0.0), |(_, _, report)| (report.success, report.setup.mean_us / 1e3))
+    let groups = options.uas.is_capped().then(Groups::find).transpose()?;
+    let folder = Folder::make()?;
+    let cap = (options.cap_percent / 100.0).clamp(0.001, 1.0);
+    let lab = Lab {
+        bench,
+        make: Make {
+            kind: options.uas,
+            cap,
+            groups: groups.as_ref(),
+            own: &own,
+            folder: &folder.0,
+            seed: bench.seed,
+            stop: &stop,
+        },
+        program: options.program.as_deref().unwrap_or(&own),
+        trials: Cell::new(0),
     };
-    let mut claims = Vec::new();
-    for load in LOADS {
-        let (success, tlwl) = of("tlwl", load);
-        let blind = ["round-robin", "hash"].map(|policy| of(policy, load));
-        let least = blind.iter().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
-        let most = blind.iter().map(|(success, _)| *success).fold(0.0, f64::max);
-        claims.push(Claim::new(
-            "A11",
-            format!("at {:.0} % of capacity TLWL answers in half the time of round robin and Hash, and no less surely", load * 100.0),
-            "the same order",
-            format!(
-                "{tlwl:.1} ms against {least:.1} ms ({:.1} x); {:.3} % and {:.3} %",
-                ratio(least, tlwl),
-                success * 100.0,
-                most * 100.0
-            ),
-            tlwl * 2.0 <= least && success >= most,
-            "the run was short and the machine's own delays are in all figures; the column `generator` says whether it kept up",
-        ));
+    let mut trials = Table::new(
+        "Every rate tried",
+        &["servers", "policy", "calls/s", "success %", "INVITE mean ms", "generator"],
+    );
+    let single = lab.single(&mut trials)?;
+    let layouts: Vec<usize> =
+        options.halves.map_or_else(|| vec![0, COUNT / 2], |halves| vec![halves.min(COUNT)]);
+    let mut found = Vec::new();
+    for &halves in &layouts {
+        for policy in POLICIES {
+            found.push(lab.policy(halves, policy, single, &mut trials)?);
+        }
     }
+    let capped = if options.uas.is_capped() {
+        format!("each with {:.1} % of a CPU by a cgroup's quota", cap * 100.0)
+    } else {
+        "each a process that waits as long as the model works, without a cgroup".to_owned()
+    };
     Ok(Finding {
         name: "real",
         question: "do real processes show the same order?".into(),
         setup: vec![format!(
-            "{} servers of {CAPACITIES:?} calls/s (unknown to the pool), each a process that waits as long as the model works \
-             and stands still for 0.6 to 1.2 s about every {STALL_EVERY_S} s; a node with health checks and failover off; \
-             {seconds} s a rate, holds 4 s / 2 s, 10 s to answer. No cgroup is used.",
-            CAPACITIES.len()
+            "{COUNT} answering ends ({}), {capped}, a slower one with half of that, behind a node with health checks and \
+             failover off that knows no capacities; `tandem stone uac`, holds {}, {} s judged, {} % within {WITHIN}. One \
+             alone carries {single:.0} calls/s; the ideal is that many for each, half for a slower one.",
+            options.uas.name(),
+            lab.hold().replace("normal:", "normal "),
+            lab.seconds().1,
+            SUCCESS * 100.0
         )],
-        claims,
-        tables: vec![table],
+        claims: claims::of(&found),
+        controls: Vec::new(),
+        tables: vec![table(&found), trials],
         plots: Vec::new(),
         took_s: 0,
     })
 }
 
-/// Ports of loopback that nobody has at the moment.
-fn free_ports(count: usize) -> Result<Vec<SocketAddr>, RealError> {
-    let failed = |error| RealError::System("a port on loopback", error);
-    let sockets: Vec<UdpSocket> =
-        (0..count).map(|_| UdpSocket::bind("127.0.0.1:0")).collect::<Result<_, _>>().map_err(failed)?;
-    sockets.iter().map(UdpSocket::local_addr).collect::<Result<_, _>>().map_err(failed)
-}
-
-fn start_servers(bench: &Bench<'_>, program: &Path, at: &[SocketAddr]) -> Result<Vec<Process>, RealError> {
-    let start = |((seed, listen), capacity): ((u64, &SocketAddr), &f64)| {
-        let child = Command::new(program)
-            .args(["lab", "server", "--listen", &listen.to_string(), "--capacity", &capacity.to_string()])
-            .args(["--stall-every", &STALL_EVERY_S.to_string(), "--seed", &seed.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn();
-        let mut server = Process(child.map_err(|error| RealError::System("tandem lab server", error))?);
-        wait_for(&mut server, *listen)
-            .map_err(|why| RealError::Failed(format!("tandem lab server at {listen} {why}")))?;
-        Ok(server)
-    };
-    (bench.seed..).zip(at).zip(&CAPACITIES).map(start).collect()
-}
-
-fn start_node(
-    program: &Path,
-    folder: &Path,
-    policy: &str,
-    at: SocketAddr,
-    servers: &[SocketAddr],
-) -> Result<Process, RealError> {
-    let folder = folder.join(policy);
-    let destinations: Vec<String> = servers
-        .iter()
-        .enumerate()
-        .map(|(number, address)| format!("  {{ id = \"s{number}\", address = \"{address}\" }},\n"))
-        .collect();
-    let config = format!(
-        "[[listen]]\nuri = \"udp:{at}\"\n\n[[pool]]\npolicy = \"{policy}\"\ndestinations = [\n{}]\nprobe_interval = \
-         \"0s\"\npassive_fall = 0\nslow_start = \"0s\"\ntries_max = 1\n\n[auth]\nchallenge = \"never\"\n",
-        destinations.concat()
+fn table(found: &[Found]) -> Table {
+    let mut table = Table::new(
+        "Real processes",
+        &[
+            "servers",
+            "policy",
+            "peak calls/s",
+            "of ideal",
+            "then at",
+            "success %",
+            "INVITE mean ms",
+            "p50",
+            "p99",
+            "BYE mean ms",
+            "out of quota %",
+            "node CPU %",
+            "stone CPU %",
+            "generator",
+        ],
     );
-    let failed = |error| RealError::System("a node's folder", error);
-    std::fs::create_dir(&folder).map_err(failed)?;
-    std::fs::write(folder.join("tandem.toml"), config).map_err(failed)?;
-    let log = std::fs::File::create(folder.join("log")).map_err(failed)?;
-    let child = Command::new(program)
-        .args(["serve", "-c", "tandem.toml"])
-        .current_dir(&folder)
-        .env_remove("NOTIFY_SOCKET")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn();
-    let mut node = Process(child.map_err(|error| RealError::System("tandem serve", error))?);
-    wait_for(&mut node, at).map_err(|why| {
-        let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-        RealError::Failed(format!("tandem serve {why}:\n{log}"))
-    })?;
-    Ok(node)
-}
-
-/// Asks until it answers, for 20 s at most.
-fn wait_for(node: &mut Process, at: SocketAddr) -> Result<(), String> {
-    let clock = Clock::start();
-    let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    socket.set_read_timeout(Some(Duration::from_millis(200))).map_err(|error| error.to_string())?;
-    let own = socket.local_addr().map_err(|error| error.to_string())?;
-    let mut buffer = [0; 2048];
-    for number in 1_u32.. {
-        if clock.elapsed() > Duration::from_secs(20) {
-            break;
-        }
-        if let Ok(Some(status)) = node.0.try_wait() {
-            return Err(format!("ended with {status}"));
-        }
-        let question = format!(
-            "OPTIONS sip:{at} SIP/2.0\r\nVia: SIP/2.0/UDP {own};branch=z9hG4bKlab{number}\r\nFrom: \
-             <sip:lab@{own}>;tag=lab\r\nTo: <sip:{at}>\r\nCall-ID: lab{number}@{own}\r\nCSeq: {number} OPTIONS\r\n\
-             Max-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
-        );
-        let is_sent = socket.send_to(question.as_bytes(), at).is_ok();
-        if is_sent && socket.recv_from(&mut buffer).is_ok() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    for one in found {
+        let ms = |micros: f64| format!("{:.2}", micros / 1e3);
+        let response = &one.response;
+        let (ran, throttled) = response.periods;
+        #[expect(clippy::cast_precision_loss, reason = "some thousand periods")]
+        let throttled = if ran == 0 { 0.0 } else { throttled as f64 / ran as f64 };
+        table.row(vec![
+            layout(one.layout),
+            one.policy.to_owned(),
+            format!("{}{:.0}", if one.is_doubtful { ">= " } else { "" }, one.peak),
+            format!("{:.2}", one.peak / one.ideal),
+            format!("{:.0}", SHARE * one.ideal),
+            format!("{:.3}", response.success * 100.0),
+            ms(response.setup.mean_us),
+            ms(response.setup.p50_us),
+            ms(response.setup.p99_us),
+            ms(response.bye.mean_us),
+            format!("{:.1}", throttled * 100.0),
+            format!("{:.1}", response.server_cpu_share * 100.0),
+            format!("{:.1}", response.generator_cpu_share * 100.0),
+            generator(response),
+        ]);
     }
-    Err("does not answer".to_owned())
+    table
 }
 
-fn offer(
-    bench: &Bench<'_>,
-    program: &Path,
-    target: SocketAddr,
-    rate: f64,
-    seconds: u64,
-) -> Result<Report, RealError> {
-    let output = Command::new(program)
-        .args([
-            "stone",
-            "uac",
-            "--no-register",
-            "--json",
-            "--quiet",
-            "--retransmit",
-            "rfc3261",
-            "--within",
-            "10s",
-        ])
-        .args(["--domain", "pool.example", "--hold", "normal:4,2", "--lateness-max", "50ms"])
-        .args(["--target", &format!("sip:{target}"), "--rate", &rate.to_string()])
-        .args(["--for", &format!("{}s", seconds + 5), "--warm-up", "5s", "--seed", &bench.seed.to_string()])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| RealError::System("tandem stone", error))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).map_err(|error| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        RealError::Failed(format!("tandem stone ended with {} ({error}): {said}", output.status))
-    })
+fn generator(report: &Report) -> String {
+    if report.void.is_empty() { "in time".to_owned() } else { format!("VOID: {}", report.void.join("; ")) }
+}
+
+fn layout(halves: usize) -> String {
+    if halves == 0 { format!("{COUNT} equal") } else { format!("{} + {halves} half", COUNT - halves) }
+}
+
+fn shares(halves: usize) -> Vec<f64> {
+    (0..COUNT).map(|number| if number < COUNT - halves { 1.0 } else { HALF }).collect()
+}
+
+impl Lab<'_> {
+    /// Warm-up and judged time.
+    fn seconds(&self) -> (u64, u64) {
+        if self.bench.is_quick() { (2, 6) } else { (5, 20) }
+    }
+
+    fn hold(&self) -> &'static str {
+        if self.bench.is_quick() { "normal:1,0.5" } else { "normal:4,2" }
+    }
+
+    /// What one answering end alone carries, without a balancer.
+    fn single(&self, trials: &mut Table) -> Result<f64, RealError> {
+        let mut is_carried = |rate: f64| {
+            let report = self.trial(&[1.0], None, rate, 1)?;
+            self.note(trials, "1", "none", rate, &report);
+            Ok::<_, RealError>(report.is_good())
+        };
+        let mut good = 0.0;
+        let mut bad = 100.0;
+        while is_carried(bad)? {
+            good = bad;
+            bad *= 2.0;
+            if bad > 20_000.0 {
+                return Err(RealError::Failed(
+                    "one answering end alone carries 20,000 calls/s: give a smaller `--cap`".into(),
+                ));
+            }
+        }
+        while good > 0.0 && bad - good > 0.05 * good {
+            let rate = f64::midpoint(good, bad);
+            if is_carried(rate)? { good = rate } else { bad = rate }
+        }
+        if good == 0.0 {
+            return Err(RealError::Failed(
+                "one answering end alone does not carry 100 calls/s: give a larger `--cap`, or an idle machine".into(),
+            ));
+        }
+        Ok(good)
+    }
+
+    /// A policy's peak, then response times at a part of the ideal.
+    fn policy(
+        &self,
+        halves: usize,
+        policy: &'static str,
+        single: f64,
+        trials: &mut Table,
+    ) -> Result<Found, RealError> {
+        let shares = shares(halves);
+        let ideal = single * shares.iter().sum::<f64>();
+        let tolerance = if self.bench.is_quick() { 0.06 } else { 0.03 };
+        let (mut good, mut bad, mut part, mut is_doubtful) = (0.0, 1.3, 0.85, false);
+        while bad - good > tolerance {
+            let report = self.trial(&shares, Some(policy), part * ideal, 1)?;
+            self.note(trials, &layout(halves), policy, part * ideal, &report);
+            if report.is_good() {
+                good = part;
+            } else {
+                bad = part;
+                // Only what made the search go down last is in doubt.
+                is_doubtful = !report.void.is_empty();
+            }
+            part = f64::midpoint(good, bad);
+        }
+        let response = self.trial(&shares, Some(policy), SHARE * ideal, 2)?;
+        self.note(trials, &layout(halves), policy, SHARE * ideal, &response);
+        Ok(Found { layout: halves, policy, peak: good * ideal, ideal, response, is_doubtful })
+    }
+
+    fn note(&self, trials: &mut Table, servers: &str, policy: &str, rate: f64, report: &Report) {
+        self.bench.say(&format!(
+            "real: {servers}, {policy} at {rate:.0}: {:.3} %, {:.2} ms, {}",
+            report.success * 100.0,
+            report.setup_ms(),
+            generator(report)
+        ));
+        trials.row(vec![
+            servers.to_owned(),
+            policy.to_owned(),
+            format!("{rate:.0}"),
+            format!("{:.3}", report.success * 100.0),
+            format!("{:.2}", report.setup_ms()),
+            generator(report),
+        ]);
+    }
+
+    /// Offers a rate, again if the load tool could not keep it and that may have made calls fail or wait; `longer` times
+    /// the judged time.
+    fn trial(
+        &self,
+        shares: &[f64],
+        policy: Option<&str>,
+        rate: f64,
+        longer: u64,
+    ) -> Result<Report, RealError> {
+        let mut report = self.once(shares, policy, rate, longer)?;
+        for _ in 1..TRIES {
+            let counts = longer > 1 || !report.is_good();
+            if report.void.is_empty() || !counts {
+                break;
+            }
+            report = self.once(shares, policy, rate, longer)?;
+        }
+        Ok(report)
+    }
+
+    fn once(
+        &self,
+        shares: &[f64],
+        policy: Option<&str>,
+        rate: f64,
+        longer: u64,
+    ) -> Result<Report, RealError> {
+        let number = self.trials.replace(self.trials.get() + 1);
+        let ports = free_ports(shares.len() + 1)?;
+        let Some((&node_at, servers_at)) = ports.split_first() else {
+            return Err(RealError::Failed("no port is free".into()));
+        };
+        let servers = self.make.start(shares, servers_at)?;
+        let node = policy.map(|policy| self.node(number, policy, node_at, servers_at)).transpose()?;
+        let target = if node.is_some() { Some(node_at) } else { servers_at.first().copied() };
+        let periods = || servers.iter().map(uas::Uas::periods).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+        let before = periods();
+        let mut report = self.offer(target.unwrap_or(node_at), node.as_ref(), rate, longer, number)?;
+        let after = periods();
+        report.periods = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        Ok(report)
+    }
+
+    fn node(
+        &self,
+        number: u64,
+        policy: &str,
+        at: SocketAddr,
+        servers: &[SocketAddr],
+    ) -> Result<Process, RealError> {
+        let folder = self.make.folder.join(format!("node{number}"));
+        let destinations: Vec<String> = (0..)
+            .zip(servers)
+            .map(|(number, address): (u32, _)| {
+                format!("  {{ id = \"s{number}\", address = \"{address}\" }},\n")
+            })
+            .collect();
+        let config = format!(
+            "[[listen]]\nuri = \"udp:{at}\"\n\n[[pool]]\npolicy = \"{policy}\"\ndestinations = [\n{}]\nprobe_interval = \
+             \"0s\"\npassive_fall = 0\nslow_start = \"0s\"\ntries_max = 1\n\n[auth]\nchallenge = \"never\"\n",
+            destinations.concat()
+        );
+        let failed = |error| RealError::System("a node's folder", error);
+        std::fs::create_dir(&folder).map_err(failed)?;
+        std::fs::write(folder.join("tandem.toml"), config).map_err(failed)?;
+        let mut command = Command::new(self.program);
+        command.args(["serve", "-c", "tandem.toml"]);
+        let mut node = Process::start("tandem serve", &mut command, &folder, "node")?;
+        node.wait_until_answering(at, self.make.stop)?;
+        Ok(node)
+    }
+
+    fn offer(
+        &self,
+        target: SocketAddr,
+        node: Option<&Process>,
+        rate: f64,
+        longer: u64,
+        number: u64,
+    ) -> Result<Report, RealError> {
+        let (warm_up, judged) = self.seconds();
+        let length = warm_up + judged * longer;
+        let mut command = Command::new(self.program);
+        command
+            .args(["stone", "uac", "--no-register", "--json", "--quiet", "--domain", "pool.example"])
+            .args(["--retransmit", "rfc3261", "--within", WITHIN, "--lateness-max", "20ms"])
+            .args(["--hold", self.hold(), "--target", &format!("sip:{target}"), "--rate", &rate.to_string()])
+            .args(["--for", &format!("{length}s"), "--warm-up", &format!("{warm_up}s")])
+            // Another seed each time: Call-IDs that an answering end has seen are repetitions to it.
+            .args(["--seed", &(self.bench.seed * 1000 + number).to_string()]);
+        if let Some(node) = node {
+            command.args(["--pid", &node.id().to_string()]);
+        }
+        let label = format!("stone{number}");
+        let mut stone = Process::start("tandem stone", &mut command, self.make.folder, &label)?;
+        let status = stone.finish(Duration::from_secs(length + 120), self.make.stop)?;
+        let said = std::fs::read_to_string(self.make.folder.join(format!("{label}.out"))).unwrap_or_default();
+        serde_json::from_str(&said).map_err(|error| stone.failed(&format!("ended with {status} ({error})")))
+    }
 }
