@@ -1,10 +1,12 @@
 //! Ways out of a call's path, from a caller to a server on another network, with a balancer on the router between them.
 //!
 //! SIPp as the server answers to where a packet came from; told an address (`-rsa`), it answers there, as a server does
-//! that goes by the Via. SIPp as the caller sends all of a call to the balancer.
+//! that goes by the Via. SIPp as the caller sends all of a call to the balancer, but for the two ways on which a caller is
+//! told of another: `redirect` and `record-route`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,10 +15,11 @@ use tandem_interop::{CALLER, Lab, ROUTER, Running, SERVER, inside, on, tandem_bi
 const CALLS: usize = 10;
 const ADMIN: &str = "127.0.0.1:9090";
 
+/// What weighs on the server weighs longer than a test lasts, unless an answer ends it.
 fn config(lab: &Lab, path: &str) -> String {
     let text = format!(
         "[[listen]]\nuri = \"udp:{ROUTER}:5060\"\n[node]\nshards = 2\n[store]\ndurability = \"memory\"\n\
-         [admin]\nlisten = \"{ADMIN}\"\n[[pool]]\npath = \"{path}\"\nprobe_interval = \"0s\"\n\
+         [admin]\nlisten = \"{ADMIN}\"\n[balancer]\ntrying_max = \"10m\"\n[[pool]]\npath = \"{path}\"\nprobe_interval = \"0s\"\n\
          destinations = [{{ id = \"a\", address = \"{SERVER}:5060\" }}]\n"
     );
     lab.write("tandem.toml", &text).display().to_string()
@@ -37,15 +40,36 @@ fn metric(name: &str, label: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {name} with {label} in:\n{metrics}"))
 }
 
-/// What ten calls by `path` look like: the Vias of the INVITEs that the server got, and the responses that came by the
-/// balancer.
+/// What ten calls by `path` look like: the Vias of the INVITEs and BYEs that the server got, and the responses that came
+/// by the balancer.
 struct Seen {
     vias: Vec<Vec<String>>,
+    byes: Vec<Vec<String>>,
     responses: u64,
+    /// What the balancer still has of them.
+    calls: u64,
+    requests: u64,
 }
 
-fn ten_calls(path: &str, server: &[&str]) -> Seen {
-    let lab = Lab::new(&format!("path-{path}-{}", server.len()));
+/// Who calls and who answers, as SIPp is told, and what the balancer has counted once all is over.
+struct Ends<'a> {
+    caller: &'a [&'a str],
+    server: &'a [&'a str],
+    settled: (&'a str, &'a str, usize),
+}
+
+/// A caller and a server that know of no other way than the one that they are on.
+fn plain<'a>(server: &'a [&'a str]) -> Ends<'a> {
+    let settled = ("tandem_balancer_requests_total", "outcome=\"followed\"", 2 * CALLS);
+    Ends { caller: &["-sn", "uac"], server, settled }
+}
+
+fn scenario(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/{name}.xml")).display().to_string()
+}
+
+fn ten_calls(path: &str, ends: &Ends<'_>) -> Seen {
+    let lab = Lab::new(&format!("path-{path}-{}", ends.server.len()));
     let config = config(&lab, path);
     let binary = tandem_binary().display().to_string();
     let mut node = Running::start(lab.dir(), "tandem", &binary, |command| {
@@ -55,34 +79,48 @@ fn ten_calls(path: &str, server: &[&str]) -> Seen {
         get("/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
     });
     let calls = CALLS.to_string();
-    let ends = ["-m", &calls, "-nostdin", "-trace_err", "-timeout", "90", "-timeout_error"];
+    let bounds = ["-m", &calls, "-nostdin", "-trace_err", "-timeout", "90", "-timeout_error"];
     let messages = ["-trace_msg", "-message_file", "messages.log"];
-    let args = [&["-sn", "uas", "-i", SERVER, "-p", "5060"], server, &messages, &ends].concat();
+    let args = [&["-i", SERVER, "-p", "5060"], ends.server, &messages, &bounds].concat();
     let mut callee = on("server", &lab, "server", "sipp", &args);
     let balancer = format!("{ROUTER}:5060");
-    let args = [&["-sn", "uac", "-i", CALLER, "-p", "5070", "-r", "10", &balancer][..], &ends];
-    let mut caller = on("caller", &lab, "caller", "sipp", &args.concat());
+    let args = [&["-i", CALLER, "-p", "5070", "-r", "10", &balancer], ends.caller, &bounds].concat();
+    let mut caller = on("caller", &lab, "caller", "sipp", &args);
     caller.expect_success(Duration::from_secs(100));
     callee.expect_success(Duration::from_secs(100));
-    let mut responses = 0;
-    // Metrics follow within moments; the last of them is that of all requests.
+    // Metrics follow within moments, those of each shard on its own.
+    let (name, label, least) = ends.settled;
+    let calls = || metric("tandem_balancer_calls{", "");
+    let requests = || metric("tandem_pool_requests{", "destination=\"a\"");
     for _ in 0..600 {
-        let requests = metric("tandem_balancer_requests_total", "outcome=\"followed\"");
-        responses = metric("tandem_balancer_responses_total", "outcome=\"forwarded\"");
-        if requests >= 2 * CALLS as u64 {
+        if metric(name, label) >= least as u64 && (calls(), requests()) == (0, 0) {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     let log = std::fs::read_to_string(lab.dir().join("messages.log")).expect("SIPp wrote its messages");
-    let invites = log
-        .split("-----------------------------------------------")
-        .filter(|entry| entry.contains("message received") && entry.contains("\nINVITE "));
-    let vias = |invite: &str| {
-        let lines = invite.lines().filter_map(|line| line.strip_prefix("Via: "));
-        lines.map(|via| via.trim().to_owned()).collect()
+    let got = |method: &str| {
+        let start = format!("\n{method} ");
+        let entries = log.split("-----------------------------------------------");
+        let requests = entries.filter(|entry| entry.contains("message received") && entry.contains(&start));
+        let vias = |request: &str| {
+            let lines = request.lines().filter_map(|line| line.strip_prefix("Via: "));
+            lines.map(|via| via.trim().to_owned()).collect()
+        };
+        requests.map(vias).collect()
     };
-    Seen { vias: invites.map(vias).collect(), responses }
+    Seen {
+        vias: got("INVITE"),
+        byes: got("BYE"),
+        responses: metric("tandem_balancer_responses_total", "outcome=\"forwarded\""),
+        calls: calls(),
+        requests: requests(),
+    }
+}
+
+/// A single Via, the caller's.
+fn is_callers(vias: &[String]) -> bool {
+    vias.len() == 1 && vias.iter().all(|via| via.contains(&format!(" {CALLER}:5070;")))
 }
 
 #[test]
@@ -90,7 +128,7 @@ fn a_call_by_via_has_its_answers_come_by_the_balancer() {
     if !inside("a_call_by_via_has_its_answers_come_by_the_balancer") {
         return;
     }
-    let seen = ten_calls("via", &[]);
+    let seen = ten_calls("via", &plain(&["-sn", "uas"]));
     assert!(seen.vias.len() >= CALLS && seen.vias.iter().all(|vias| vias.len() == 2), "{:?}", seen.vias);
     assert!(seen.responses >= 3 * CALLS as u64, "{}", seen.responses);
 }
@@ -101,12 +139,10 @@ fn a_call_without_our_via_is_answered_past_the_balancer_or_by_way_of_it() {
     if !inside("a_call_without_our_via_is_answered_past_the_balancer_or_by_way_of_it") {
         return;
     }
-    let past = ten_calls("no-via", &["-rsa", &format!("{CALLER}:5070")]);
-    let by = ten_calls("no-via", &[]);
+    let past = ten_calls("no-via", &plain(&["-sn", "uas", "-rsa", &format!("{CALLER}:5070")]));
+    let by = ten_calls("no-via", &plain(&["-sn", "uas"]));
     for seen in [&past, &by] {
-        let is_callers =
-            |vias: &Vec<String>| vias.len() == 1 && vias[0].contains(&format!(" {CALLER}:5070;"));
-        assert!(seen.vias.len() >= CALLS && seen.vias.iter().all(is_callers), "{:?}", seen.vias);
+        assert!(seen.vias.len() >= CALLS && seen.vias.iter().all(|vias| is_callers(vias)), "{:?}", seen.vias);
     }
     assert_eq!(past.responses, 0);
     assert!(by.responses >= 3 * CALLS as u64, "{}", by.responses);
@@ -119,7 +155,7 @@ fn a_transparent_call_leaves_under_the_callers_address_and_port() {
     if !inside("a_transparent_call_leaves_under_the_callers_address_and_port") {
         return;
     }
-    let seen = ten_calls("transparent", &[]);
+    let seen = ten_calls("transparent", &plain(&["-sn", "uas"]));
     let is_untouched = |vias: &Vec<String>| {
         vias.len() == 1
             && vias[0].starts_with(&format!("SIP/2.0/UDP {CALLER}:5070;branch="))
@@ -127,6 +163,38 @@ fn a_transparent_call_leaves_under_the_callers_address_and_port() {
     };
     assert!(seen.vias.len() >= CALLS && seen.vias.iter().all(is_untouched), "{:?}", seen.vias);
     assert_eq!(seen.responses, 0);
+}
+
+/// The destination's own Record-Route takes what follows the answer: the BYE has one Via less than the INVITE, no answer to
+/// it comes by the balancer, and nothing of the call stays booked.
+#[test]
+fn a_call_by_record_route_comes_by_the_balancer_until_it_is_answered() {
+    if !inside("a_call_by_record_route_comes_by_the_balancer_until_it_is_answered") {
+        return;
+    }
+    let (caller, server) = (scenario("call_routed_past"), scenario("answer_routed"));
+    let settled = ("tandem_balancer_calls_ended_total", "reason=\"away\"", CALLS);
+    let seen =
+        ten_calls("record-route", &Ends { caller: &["-sf", &caller], server: &["-sf", &server], settled });
+    assert!(seen.vias.len() >= CALLS && seen.vias.iter().all(|vias| vias.len() == 2), "{:?}", seen.vias);
+    assert!(seen.byes.len() >= CALLS && seen.byes.iter().all(|vias| is_callers(vias)), "{:?}", seen.byes);
+    assert!(seen.responses >= 2 * CALLS as u64, "{}", seen.responses);
+    assert_eq!((seen.calls, seen.requests), (0, 0));
+}
+
+/// The caller is told where to go and goes there: nothing of the call but its first request comes by the balancer.
+#[test]
+fn a_redirected_call_goes_to_its_destination_by_itself() {
+    if !inside("a_redirected_call_goes_to_its_destination_by_itself") {
+        return;
+    }
+    let caller = scenario("call_redirected_past");
+    let settled = ("tandem_balancer_requests_total", "outcome=\"redirected\"", CALLS);
+    let seen = ten_calls("redirect", &Ends { caller: &["-sf", &caller], server: &["-sn", "uas"], settled });
+    for requests in [&seen.vias, &seen.byes] {
+        assert!(requests.len() >= CALLS && requests.iter().all(|vias| is_callers(vias)), "{requests:?}");
+    }
+    assert_eq!((seen.responses, seen.calls, seen.requests), (0, 0, 0));
 }
 
 #[test]
