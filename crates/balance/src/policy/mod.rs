@@ -5,6 +5,7 @@
 //! reach it as [`Policy::reshape`] and [`Policy::load_changed`] only.
 
 mod cjsq;
+mod fewest;
 mod fnv;
 mod hash;
 mod learned;
