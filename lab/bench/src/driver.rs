@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::kinds::Job;
+use crate::kinds::{Job, PAUSES};
 use crate::server::Server;
 
 /// How many users call and are called.
@@ -79,13 +79,16 @@ impl Driver {
         if server.subject.is_sharded() {
             args.push("--no-trains".to_owned()); // the kernel steers by the first message of a train
         }
-        if server.subject.is_forwarder() || load.job == Job::Balance {
+        if server.subject.is_forwarder() || load.job.is_balanced() {
             args.push("--no-register".to_owned());
+        }
+        if load.job == Job::Pauses {
+            args.extend(["--hold".to_owned(), PAUSES.to_owned()]);
         }
         let report = self.call(&args)?;
         let number = |name: &str| report.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         let setup = match load.job {
-            Job::Proxy200 | Job::Balance => report.get("setup"),
+            Job::Proxy200 | Job::Balance | Job::Pauses => report.get("setup"),
             Job::Register => report.get("single").and_then(|single| single.get("register")),
         };
         let latency =

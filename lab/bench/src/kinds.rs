@@ -1,5 +1,7 @@
 //! What is measured: jobs, and who does them.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 /// What a server is asked to do.
@@ -11,26 +13,47 @@ pub(crate) enum Job {
     Register,
     /// The calls of Proxy 200 without any user registered, spread over [`CALLEES`] answering ends.
     Balance,
+    /// The same with conversations of [`PAUSES`]: what Jiang et al. call pauses.
+    Pauses,
 }
 
-/// Answering ends of [`Job::Balance`].
+/// Jiang's are of 60 s and 30 s; a shorter run fills the table with as many calls a rate.
+pub(crate) const PAUSES: &str = "normal:4,2";
+/// Load before the conversations that begin are as many as those that end.
+pub(crate) const PAUSES_WARM_UP: Duration = Duration::from_secs(9);
+
+/// Answering ends of [`Job::Balance`] and [`Job::Pauses`].
 pub(crate) const CALLEES: usize = 8;
 
 impl Job {
-    pub(crate) const ALL: [Self; 3] = [Self::Proxy200, Self::Register, Self::Balance];
+    pub(crate) const ALL: [Self; 4] = [Self::Proxy200, Self::Register, Self::Balance, Self::Pauses];
+
+    /// Whether calls are spread over answering ends that need not register.
+    pub(crate) fn is_balanced(self) -> bool {
+        matches!(self, Self::Balance | Self::Pauses)
+    }
+
+    /// Load at least that comes before what is judged.
+    pub(crate) fn warm_up(self) -> Duration {
+        match self {
+            Self::Pauses => PAUSES_WARM_UP,
+            Self::Proxy200 | Self::Register | Self::Balance => Duration::from_secs(1),
+        }
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Proxy200 => "proxy200",
             Self::Register => "register",
             Self::Balance => "balance",
+            Self::Pauses => "pauses",
         }
     }
 
     /// The driver's name for its calls.
     pub(crate) fn workload(self) -> &'static str {
         match self {
-            Self::Proxy200 | Self::Balance => "proxy200",
+            Self::Proxy200 | Self::Balance | Self::Pauses => "proxy200",
             Self::Register => "register",
         }
     }
@@ -65,10 +88,12 @@ pub(crate) enum Subject {
     KamailioCallLoad,
     /// The node with a pool and nothing else, `policy = "tlwl"`.
     TandemBalancer,
+    /// The same, where calls last.
+    TandemBalancerPauses,
 }
 
 impl Subject {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Forwarder,
         Self::KamailioStateless,
         Self::TandemStateless,
@@ -82,6 +107,7 @@ impl Subject {
         Self::KamailioHash,
         Self::KamailioCallLoad,
         Self::TandemBalancer,
+        Self::TandemBalancerPauses,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -99,6 +125,7 @@ impl Subject {
             Self::KamailioHash => "kamailio-hash",
             Self::KamailioCallLoad => "kamailio-call-load",
             Self::TandemBalancer => "tandem-balancer",
+            Self::TandemBalancerPauses => "tandem-balancer-pauses",
         }
     }
 
@@ -117,7 +144,7 @@ impl Subject {
             Self::BalanceForwarder => "bare forwarder",
             Self::KamailioHash => "Kamailio dispatcher, hash of the Call-ID",
             Self::KamailioCallLoad => "Kamailio dispatcher, fewest calls",
-            Self::TandemBalancer => "Tandem, TLWL",
+            Self::TandemBalancer | Self::TandemBalancerPauses => "Tandem, TLWL",
         }
     }
 
@@ -133,6 +160,7 @@ impl Subject {
             Self::BalanceForwarder | Self::KamailioHash | Self::KamailioCallLoad | Self::TandemBalancer => {
                 Job::Balance
             }
+            Self::TandemBalancerPauses => Job::Pauses,
         }
     }
 
@@ -140,7 +168,11 @@ impl Subject {
     pub(crate) fn is_stateful(self) -> bool {
         matches!(
             self,
-            Self::KamailioStateful | Self::TandemStateful | Self::KamailioCallLoad | Self::TandemBalancer
+            Self::KamailioStateful
+                | Self::TandemStateful
+                | Self::KamailioCallLoad
+                | Self::TandemBalancer
+                | Self::TandemBalancerPauses
         )
     }
 
@@ -156,8 +188,8 @@ impl Subject {
     /// How many answering ends it spreads its calls over.
     pub(crate) fn callees(self) -> usize {
         match self.job() {
-            Job::Balance if !self.is_bare() => CALLEES,
-            Job::Balance | Job::Proxy200 | Job::Register => 1,
+            Job::Balance | Job::Pauses if !self.is_bare() => CALLEES,
+            Job::Balance | Job::Pauses | Job::Proxy200 | Job::Register => 1,
         }
     }
 

@@ -233,6 +233,7 @@ fn once(
     rate: f64,
 ) -> Result<driver::Sample> {
     let warm_up = if subject.is_stateful() { pace.warm_up_stateful } else { pace.warm_up };
+    let warm_up = warm_up.max(subject.job().warm_up());
     let load = Load { job: subject.job(), rate, warm_up, window: pace.window };
     let run = || driver.run(&server::Server::start(place, subject)?, &load);
     let mut sample = run()?;

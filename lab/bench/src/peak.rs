@@ -52,7 +52,7 @@ pub(crate) fn step(
     let mut outcome = Step::Failed;
     for _ in 0..3 {
         let server = Server::start(place, subject)?;
-        let warm_up = Duration::from_secs(1);
+        let warm_up = subject.job().warm_up();
         let sample = driver.run(&server, &Load { job: subject.job(), rate, warm_up, window: length })?;
         outcome = if !sample.void.is_empty() {
             Step::Void

@@ -21,6 +21,7 @@ pub(crate) struct Report {
     proxy200: Rows,
     register: Rows,
     balance: Rows,
+    pauses: Rows,
     shards: Rows,
     pub(crate) memory: Option<Memory>,
     pub(crate) generator: Option<Generator>,
@@ -103,6 +104,7 @@ impl Report {
             proxy200: Rows::default(),
             register: Rows::default(),
             balance: Rows::default(),
+            pauses: Rows::default(),
             shards: Rows::default(),
             memory: None,
             generator: None,
@@ -114,6 +116,7 @@ impl Report {
             Job::Proxy200 => self.proxy200 = rows,
             Job::Register => self.register = rows,
             Job::Balance => self.balance = rows,
+            Job::Pauses => self.pauses = rows,
         }
     }
 
@@ -143,6 +146,13 @@ impl Report {
         table(&mut text, "Proxy 200", "call", &self.proxy200, Subject::Forwarder);
         table(&mut text, "REGISTER, bindings in RAM", "REGISTER", &self.register, Subject::Reflector);
         table(&mut text, "Proxy 200 over a pool", "call", &self.balance, Subject::BalanceForwarder);
+        table(
+            &mut text,
+            "Proxy 200 over a pool, calls that last (Jiang et al.: 5,500 at most)",
+            "call",
+            &self.pauses,
+            Subject::BalanceForwarder,
+        );
         table(
             &mut text,
             "Two shards, each with the load of the one",

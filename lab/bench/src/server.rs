@@ -77,7 +77,8 @@ impl Server {
             | Subject::TandemStateful
             | Subject::TandemRegistrar
             | Subject::TandemStatelessTwo
-            | Subject::TandemBalancer => {
+            | Subject::TandemBalancer
+            | Subject::TandemBalancerPauses => {
                 let config = dir.join("tandem.toml");
                 fs::write(&config, tandem(subject, addr, &callees, free_port()?, durability))?;
                 command.arg(&place.tandem).arg("serve").arg("-c").arg(config);
@@ -181,7 +182,7 @@ fn kamailio(
 ) -> Result<()> {
     let config = dir.join("kamailio.cfg");
     let job = match subject.job() {
-        Job::Balance => include_str!("../peers/dispatcher.cfg"),
+        Job::Balance | Job::Pauses => include_str!("../peers/dispatcher.cfg"),
         Job::Proxy200 | Job::Register => include_str!("../peers/kamailio.cfg"),
     };
     fs::write(&config, job)?;
@@ -193,7 +194,7 @@ fn kamailio(
     if subject == Subject::KamailioStateful {
         command.args(["-A", "STATEFUL"]);
     }
-    if subject.job() == Job::Balance {
+    if subject.job().is_balanced() {
         let line = |(n, callee)| format!("1 sip:{callee} 0 0 duid=d{n}\n");
         fs::write(dir.join("dispatcher.list"), callees.iter().enumerate().map(line).collect::<String>())?;
         command.args(["-A", &format!("DISPATCHER=\"{}\"", dir.join("dispatcher.list").display())]);
@@ -214,7 +215,7 @@ fn tandem(
 ) -> String {
     let mode = if subject.is_stateful() { "stateful" } else { "stateless" };
     let shards = if subject.is_sharded() { 2 } else { 1 };
-    let (domain, pool) = if subject.job() == Job::Balance {
+    let (domain, pool) = if subject.job().is_balanced() {
         let line = |(n, callee)| format!("  {{ id = \"d{n}\", address = \"{callee}\" }},\n");
         let lines: String = callees.iter().enumerate().map(line).collect();
         // The driver's ends answer no probes.
