@@ -23,6 +23,8 @@ BENCH_PACKAGES := kamailio util-linux procps
 FUZZ_SECONDS ?= 30
 # `make bench BENCH="--quick --only proxy200"`; see `make bench BENCH=--help`.
 BENCH ?=
+# `make soak SOAK="--calls 1000000"`; see `make soak SOAK=--help`.
+SOAK ?=
 # Where `make run` keeps its users, bindings and key.
 RUN_DIR ?= $(CURDIR)/out/run
 
@@ -102,6 +104,11 @@ bench: build setup-bench ## Measures the node beside Kamailio and a bare forward
 demo: build setup-test ## Two phones register at a node and call each other; shows each message as it passes.
 	$(CARGO) build --locked --quiet -p tandem-interop
 	@TANDEM_BIN="$(CARGO_TARGET_DIR)/release/tandem" "$(CARGO_TARGET_DIR)/debug/tandem-demo"
+
+.PHONY: soak
+soak: build setup-test ## Calls through a balancer with loss, cancels, killed destinations; SOAK="--calls 1000000 --rate 1500".
+	$(CARGO) build --release --locked -p tandem-interop
+	"$(CARGO_TARGET_DIR)/release/tandem-soak" $(SOAK)
 
 .PHONY: interop-kamailio
 interop-kamailio: setup-test ## Runs the interop tests with Kamailio in the node's place: are the tests right?

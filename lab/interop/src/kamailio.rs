@@ -37,6 +37,12 @@ impl Kamailio {
         )
     }
 
+    /// Starts a registrar and proxy without digest that answers for `domain`.
+    #[must_use]
+    pub fn registrar(lab: &Lab, name: &str, domain: &str) -> Self {
+        Self::start(lab, name, &Options { domain: domain.to_owned(), ..Options::default() })
+    }
+
     /// Starts a neighbour that sends every request outside a dialog to `next_hop`.
     #[must_use]
     pub fn towards(lab: &Lab, next_hop: SocketAddr) -> Self {

@@ -7,6 +7,7 @@
 //!
 //! Left out: media. Audio is offered and negotiated, and nobody measures it here.
 
+mod balancer;
 mod baresip;
 mod kamailio;
 mod lab;
@@ -17,6 +18,7 @@ mod sipp;
 mod subject;
 mod tandem;
 
+pub use balancer::Balancer;
 pub use baresip::Baresip;
 pub use kamailio::Kamailio;
 pub use lab::Lab;

@@ -6,12 +6,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How often a condition is looked at.
 const TICK: Duration = Duration::from_millis(20);
 /// No peer outlives this, even if the test process is killed before it can clean up.
-const LIFE_SECONDS: &str = "180";
+const LIFE_SECONDS: u64 = 180;
 
 /// A running peer. Dropping it ends the peer and, if the test is failing, prints what it wrote.
 #[derive(Debug)]
@@ -31,6 +31,22 @@ impl Running {
     /// If the program is not installed, saying which `make` target installs it.
     #[must_use]
     pub fn start(dir: &Path, name: &str, program: &str, configure: impl FnOnce(&mut Command)) -> Self {
+        Self::start_for(LIFE_SECONDS, dir, name, program, configure)
+    }
+
+    /// The same, for one that may live so many seconds.
+    ///
+    /// # Panics
+    ///
+    /// If the program is not installed, saying which `make` target installs it.
+    #[must_use]
+    pub fn start_for(
+        life: u64,
+        dir: &Path,
+        name: &str,
+        program: &str,
+        configure: impl FnOnce(&mut Command),
+    ) -> Self {
         assert!(
             installed(program),
             "{program} is not installed: `make setup-test` installs the peers, `make build` the node"
@@ -40,7 +56,7 @@ impl Running {
         let errors = output.try_clone().expect("a file handle can be doubled");
         // `timeout` leads a process group, bounds the peer's life, and passes its exit status on.
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=2", LIFE_SECONDS, program]);
+        command.args(["--kill-after=2", &life.to_string(), program]);
         configure(&mut command);
         command.current_dir(dir).stdin(Stdio::null()).stdout(output).stderr(errors);
         command.env("TERM", "dumb").env("LC_ALL", "C");
@@ -103,6 +119,28 @@ impl Running {
     pub fn expect_success(&mut self, within: Duration) {
         let status = self.wait_exit(within);
         assert!(status.success(), "{} failed: {status}", self.name);
+    }
+
+    /// Asks it to end (SIGINT), once, and waits: for those to whom a second signal means at once.
+    ///
+    /// # Panics
+    ///
+    /// If it still runs after ten seconds.
+    pub fn interrupt(&mut self) {
+        let id = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        for child in
+            children.split_whitespace().filter_map(|child| child.parse().ok()).filter_map(Pid::from_raw)
+        {
+            // It may have ended in between.
+            let _ = kill_process(child, Signal::INT);
+        }
+        let _ = self.wait_exit(Duration::from_secs(10));
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.poll_exit().is_some()
     }
 
     /// Asks it to end (SIGTERM) and waits; SIGKILL after two seconds.

@@ -21,6 +21,7 @@ pub struct Sipp<'a> {
     args: Vec<String>,
     keys: Vec<(String, String)>,
     unchallenged: bool,
+    pause: Option<Duration>,
 }
 
 impl<'a> Sipp<'a> {
@@ -37,6 +38,7 @@ impl<'a> Sipp<'a> {
             args: Vec::new(),
             keys: Vec::new(),
             unchallenged: false,
+            pause: None,
         }
     }
 
@@ -74,7 +76,14 @@ impl<'a> Sipp<'a> {
         self
     }
 
-    /// Makes this many calls, ten a second.
+    /// Pauses so long wherever the scenario pauses.
+    #[must_use]
+    pub fn pausing(mut self, pause: Duration) -> Self {
+        self.pause = Some(pause);
+        self
+    }
+
+    /// Makes this many calls, ten a second; as a callee, takes this many and ends. 0: until it is stopped.
     #[must_use]
     pub fn calls(mut self, calls: u32) -> Self {
         self.calls = calls;
@@ -105,9 +114,18 @@ impl<'a> Sipp<'a> {
         let (messages, errors) = (file("messages"), file("errors"));
         let mut scenario =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/{}.xml", self.scenario));
-        if self.unchallenged {
-            let text = std::fs::read_to_string(&scenario).expect("the laboratory has its scenarios");
-            scenario = self.lab.write(&format!("{name}.xml"), &without_challenge(&text));
+        if self.unchallenged || self.pause.is_some() {
+            let mut text = std::fs::read_to_string(&scenario).expect("the laboratory has its scenarios");
+            if self.unchallenged {
+                text = without_challenge(&text);
+            }
+            if let Some(pause) = self.pause {
+                text = text.replace(
+                    "<pause milliseconds=\"100\"/>",
+                    &format!("<pause milliseconds=\"{}\"/>", pause.as_millis()),
+                );
+            }
+            scenario = self.lab.write(&format!("{name}.xml"), &text);
         }
         let addr = self.addr();
         let running = Running::start(self.lab.dir(), &name, "sipp", |command| {
@@ -119,8 +137,11 @@ impl<'a> Sipp<'a> {
             ]);
             command.arg("-message_file").arg(&messages).arg("-trace_err").arg("-error_file").arg(&errors);
             command.args(["-i", &bracketed(self.ip), "-p", &addr.port().to_string()]);
-            command.args(["-m", &self.calls.to_string(), "-r", "10", "-l", "100"]);
-            command.args(["-timeout", &format!("{}s", PATIENCE.as_secs()), "-max_retrans", "12"]);
+            if self.calls > 0 {
+                command.args(["-m", &self.calls.to_string()]);
+                command.args(["-timeout", &format!("{}s", PATIENCE.as_secs())]);
+            }
+            command.args(["-r", "10", "-l", "100", "-max_retrans", "12", "-aa"]);
             command.args(&self.args);
             for (name, value) in &self.keys {
                 command.args(["-key", name, value]);
@@ -187,11 +208,40 @@ impl Started {
         self.running.expect_success(PATIENCE + Duration::from_secs(5));
     }
 
+    /// Waits until what it sent and received is as wanted.
+    ///
+    /// # Panics
+    ///
+    /// If that does not come, with `what`.
+    pub fn wait_messages(&mut self, what: &str, mut wanted: impl FnMut(&str) -> bool) {
+        let messages = self.messages.clone();
+        self.running.wait_until(what, PATIENCE, |_| wanted(&read(&messages)));
+    }
+
+    /// The requests it received, each with its Call-ID.
+    #[must_use]
+    pub fn received(&self) -> Vec<(String, String)> {
+        let text = self.messages();
+        let entries = text.split("-----------------------------------------------");
+        let received = entries.filter(|entry| entry.contains("message received"));
+        let requests = received.filter(|entry| !entry.contains("\nSIP/2.0 "));
+        let with_id = |entry: &str| {
+            let id = entry.lines().find_map(|line| line.strip_prefix("Call-ID:"))?;
+            let start = entry.find("\n\n").map_or(0, |at| at + 2);
+            Some((id.trim().to_owned(), entry.get(start..).unwrap_or_default().to_owned()))
+        };
+        requests.filter_map(with_id).collect()
+    }
+
     /// Every message it sent and received.
     #[must_use]
     pub fn messages(&self) -> String {
-        std::fs::read(&self.messages).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
+        read(&self.messages)
     }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
 }
 
 /// The scenario from its second first request on, without credentials.

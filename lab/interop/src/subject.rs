@@ -63,14 +63,24 @@ impl Subject {
     /// If it does not come up, or the name is another.
     #[must_use]
     pub fn start(lab: &Lab, setup: &Setup) -> Self {
+        Self::named(lab, "subject", setup)
+    }
+
+    /// The same in a directory of this name, so that there may be several.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come up, or the name is another.
+    #[must_use]
+    pub fn named(lab: &Lab, name: &str, setup: &Setup) -> Self {
         let kind = std::env::var("TANDEM_SUBJECT").unwrap_or_else(|_| "tandem".to_owned());
         match kind.as_str() {
             "tandem" => {
-                let tandem = Tandem::start(lab, setup, &USERS);
+                let tandem = Tandem::start(lab, name, setup, &USERS);
                 Self { addr: tandem.addr, open: setup.open, process: Process::Tandem(tandem) }
             }
             "kamailio" => {
-                let kamailio = Kamailio::start(lab, "subject", &kamailio_options(setup));
+                let kamailio = Kamailio::start(lab, name, &kamailio_options(setup));
                 Self { addr: kamailio.addr, open: setup.open, process: Process::Kamailio(kamailio) }
             }
             other => panic!("TANDEM_SUBJECT is `{other}`; known are tandem and kamailio"),

@@ -19,11 +19,11 @@ pub(crate) struct Tandem {
 }
 
 impl Tandem {
-    pub(crate) fn start(lab: &Lab, setup: &Setup, users: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(lab: &Lab, name: &str, setup: &Setup, users: &[(&str, &str)]) -> Self {
         let (port, admin) = (Port::free(), Port::free());
         let addr = if setup.ipv6 { port.v6() } else { port.v4() };
-        let config = lab.write("tandem/tandem.toml", &config(addr, admin.v4(), setup));
-        let dir = lab.dir().join("tandem");
+        let config = lab.write(&format!("{name}/tandem.toml"), &config(addr, admin.v4(), setup));
+        let dir = lab.dir().join(name);
         let binary = binary();
         let mut running = Running::start(&dir, "tandem", &binary.display().to_string(), |command| {
             command.arg("serve").arg("-c").arg(&config);
