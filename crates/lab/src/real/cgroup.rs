@@ -41,14 +41,19 @@ impl Groups {
     /// [`RealError::NoGroups`], with what would help.
     pub(super) fn find() -> Result<Self, RealError> {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let mut why = "no cgroup file system with the controller `cpu` is mounted".to_owned();
+        let mut why = None;
         for (version, base) in candidates(&read("/proc/mounts"), &read("/proc/self/cgroup")) {
             match Self::at(version, base) {
                 Ok(groups) => return Ok(groups),
-                Err(said) => why = said,
+                // The likeliest one's reason is worth telling.
+                Err(said) => {
+                    why.get_or_insert(said);
+                }
             }
         }
-        Err(RealError::NoGroups(why))
+        Err(RealError::NoGroups(
+            why.unwrap_or_else(|| "no cgroup file system with the controller `cpu` is mounted".to_owned()),
+        ))
     }
 
     fn at(version: Version, base: PathBuf) -> Result<Self, String> {
@@ -58,7 +63,9 @@ impl Groups {
         }
         groups.sweep();
         // Whether a group can be made and limited is best seen by trying.
-        groups.cell("try", Duration::from_millis(10), 0.5).map_err(|error| error.to_string())?;
+        groups
+            .cell("try", Duration::from_millis(10), 0.5)
+            .map_err(|error| format!("{}: {error}", groups.base.display()))?;
         Ok(groups)
     }
 
