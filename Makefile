@@ -17,7 +17,7 @@ CARGO_FUZZ := 0.13.2
 # What each `make` target needs from Debian.
 # clang and libbpf-dev compile the program by which the kernel steers calls to their shards.
 BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev
-TEST_PACKAGES := sip-tester kamailio sipsak baresip-core linphone-cli
+TEST_PACKAGES := sip-tester kamailio sipsak baresip-core linphone-cli bind9
 BENCH_PACKAGES := kamailio util-linux procps
 # `make fuzz` gives each target this long.
 FUZZ_SECONDS ?= 30
@@ -129,7 +129,7 @@ setup: ## Installs what the build needs; quiet when it is there.
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust from https://rustup.rs"; exit 1; }
 
 .PHONY: setup-test
-setup-test: ## Installs the peers that tests talk to: SIPp, Kamailio, sipsak, baresip, linphone.
+setup-test: ## Installs the peers that tests talk to: SIPp, Kamailio, sipsak, baresip, linphone, BIND.
 	$(call install_packages,$(TEST_PACKAGES))
 
 .PHONY: setup-bench
