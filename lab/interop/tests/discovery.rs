@@ -98,8 +98,10 @@ impl Balancer {
                 .sum()
         };
         self.wait("every call is counted", |reach| so_far(reach) >= count);
-        let after = servers.map(|server| self.reach().assigned(server));
-        core::array::from_fn(|at| after[at].saturating_sub(before[at]))
+        let after: [u64; N] = servers.map(|server| self.reach().assigned(server));
+        let mut got = after;
+        got.iter_mut().zip(before).for_each(|(got, before)| *got = got.saturating_sub(before));
+        got
     }
 
     fn reach(&self) -> Reach {
