@@ -129,7 +129,7 @@ fn a_cancelled_call_ends_with_487_at_both_ends_or_goes_on_if_the_200_was_faster_
     let mut count = 0_u32;
     world.run(&mut |_, bytes| {
         count += 1;
-        (count % 10 != 0).then(|| bytes.to_vec())
+        (!count.is_multiple_of(10)).then(|| bytes.to_vec())
     });
     let (caller, callee) = (&world.uac.counts, &world.uas.counts);
     assert!(caller.cancelled > 50 && caller.cancels > caller.cancelled, "{caller:?}");

@@ -13,6 +13,9 @@ use crate::{Lab, Port, Running, tandem_binary};
 /// How long it may take to do what is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The key of what it signs and hashes: the same in every run, so that a user's home is the same too.
+const SECRET: &str = "5ac2e75ac2e75ac2e75ac2e75ac2e75ac2e75ac2e75ac2e75ac2e75ac2e75ac2";
+
 /// A running balancer.
 #[derive(Debug)]
 pub struct Balancer {
@@ -34,7 +37,7 @@ impl Balancer {
         let (port, admin) = (Port::free(), Port::free());
         let mut text = format!(
             "domains = [\"balancer.invalid\"]\n[[listen]]\nuri = \"udp:{}\"\n[node]\nshards = 2\n\
-             [store]\ndurability = \"memory\"\n[admin]\nlisten = \"{}\"\n[[pool]]\n{pool}\ndestinations = [\n",
+             [auth]\nsecret = \"{SECRET}\"\n[store]\ndurability = \"memory\"\n[admin]\nlisten = \"{}\"\n[[pool]]\n{pool}\ndestinations = [\n",
             port.v4(),
             admin.v4()
         );

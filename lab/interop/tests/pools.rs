@@ -11,6 +11,8 @@ use tandem_interop::{Balancer, Kamailio, Lab, Port, Running, Setup, Sipp, Starte
 
 /// No probes: SIPp counts what it did not expect.
 const UNPROBED: &str = "probe_interval = \"0s\"";
+/// So that few calls reach all servers too.
+const IN_TURN: &str = "probe_interval = \"0s\"\npolicy = \"round-robin\"";
 
 fn callees(lab: &Lab, scenario: &'static str, count: usize) -> Vec<Started> {
     let like = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -66,7 +68,7 @@ fn every_message_of_a_call_with_a_reinvite_reaches_the_same_of_four_servers() {
 fn a_cancel_and_the_ack_of_its_487_reach_the_server_that_rings() {
     let lab = Lab::new("pool-cancel");
     let mut callees = callees(&lab, "ring", 4);
-    let balancer = Balancer::start(&lab, UNPROBED, &addresses(&callees));
+    let balancer = Balancer::start(&lab, IN_TURN, &addresses(&callees));
     caller(&lab, "call_cancel", &balancer).calls(20).run();
     for callee in &mut callees {
         // The caller is done when it has sent the last ACK.
@@ -82,7 +84,7 @@ fn a_cancel_and_the_ack_of_its_487_reach_the_server_that_rings() {
 fn calls_that_are_up_reach_their_servers_by_a_balancer_that_was_killed_and_started_again() {
     let lab = Lab::new("pool-killed-balancer");
     let mut callees = callees(&lab, "answer_reinvite", 4);
-    let mut balancer = Balancer::start(&lab, UNPROBED, &addresses(&callees));
+    let mut balancer = Balancer::start(&lab, IN_TURN, &addresses(&callees));
     let caller = caller(&lab, "call_reinvite", &balancer).calls(12).pausing(Duration::from_secs(5));
     let mut caller = caller.start();
     caller.wait_messages("all calls are up", |log| log.matches("\nACK ").count() >= 12);
