@@ -28,7 +28,7 @@ use crate::failover::Copies;
 use crate::lines::{Line, Lines};
 use crate::occupancy::{Clock, Occupancy, Stopwatch, Timing};
 use crate::token::{DestinationTag, Signer};
-use crate::{Pool, ProbeAnswer, ProbeOutcome, Slot, Watch, read_probe_answer, write_probe};
+use crate::{Pool, ProbeAnswer, Slot, Watch, read_probe_answer, read_undelivered_probe, write_probe};
 
 /// What a balancer asks of its node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ pub enum Event {
         /// The transport to reach it by.
         transport: Transport,
     },
-    /// A probe was answered on a shard that does not probe; for [`Balancer::probed`] of the one that does.
+    /// A probe was answered, or came back by ICMP, on a shard that does not probe; for [`Balancer::probed`] of the one that does.
     Probed(ProbeAnswer),
 }
 
@@ -270,21 +270,28 @@ impl Balancer {
         watches.chain(tables).flatten().min()
     }
 
-    /// An answer to a probe, which another shard may have received.
+    /// What became of a probe, which another shard may have received.
     pub fn probed(&mut self, now: Instant, answer: &ProbeAnswer) {
         if let Some(watch) = self.watches.get_mut(usize::from(answer.pool)) {
-            let outcome = ProbeOutcome::Answered(answer.status, answer.retry_after);
-            watch.handle_outcome(now, answer.slot, answer.number, outcome);
+            watch.handle_outcome(now, answer.slot, answer.number, answer.outcome);
         }
     }
 
     /// Whether a response answers one of our probes.
     pub(crate) fn take_probe_answer(&mut self, now: Instant, response: &Message<'_>) -> bool {
-        let Some(answer) = read_probe_answer(&self.probe_key, response) else { return false };
+        read_probe_answer(&self.probe_key, response).is_some_and(|answer| self.take_probed(now, &answer))
+    }
+
+    /// Whether what came back by ICMP is one of our probes: then it failed, and nobody need wait for its timeout.
+    pub(crate) fn take_undelivered_probe(&mut self, now: Instant, request: &Message<'_>) -> bool {
+        read_undelivered_probe(&self.probe_key, request).is_some_and(|answer| self.take_probed(now, &answer))
+    }
+
+    fn take_probed(&mut self, now: Instant, answer: &ProbeAnswer) -> bool {
         if self.watches.is_empty() {
-            self.events.push_back(Event::Probed(answer));
+            self.events.push_back(Event::Probed(*answer));
         } else {
-            self.probed(now, &answer);
+            self.probed(now, answer);
         }
         true
     }

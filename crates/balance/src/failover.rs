@@ -160,7 +160,9 @@ impl Balancer {
         self.lines.now = now;
         let mut index = Index::new();
         let Ok(message) = Message::parse(octets, &mut index, &self.config.limits) else { return false };
-        let Some(way_back) = self.way_back(&message) else { return false };
+        let Some(way_back) = self.way_back(&message) else {
+            return self.take_undelivered_probe(now, &message);
+        };
         if way_back.direction != Direction::In || !message.is_request() {
             return true;
         }

@@ -56,7 +56,7 @@ pub use explain::Why;
 pub use occupancy::{Clock, OCCUPANCY_BOUNDS, Occupancy, TIME_BOUNDS_NS, Timing};
 pub use policy::{Entry, POLICIES, core_hash, fnv1};
 pub use pool::{Choice, DestinationView, Load, NoDestination, Outcome, Pool, Work};
-pub use probe::{ProbeAnswer, read_probe_answer, read_retry_after, write_probe};
+pub use probe::{ProbeAnswer, read_probe_answer, read_retry_after, read_undelivered_probe, write_probe};
 pub use route::Routed;
 pub use settings::{HealthSettings, Letters, MethodWeights, Mistake, PolicySettings, PoolSettings};
 pub use user::user_of;

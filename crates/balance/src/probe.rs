@@ -8,7 +8,7 @@ use core::time::Duration;
 use tandem_base::HashKey;
 use tandem_sip::{Hop, MAGIC_COOKIE, Message, Method, write_sent_by};
 
-use crate::{Probe, Slot};
+use crate::{Probe, ProbeOutcome, Slot};
 
 /// Marks our probes' branches.
 const MARK: &[u8] = b"hp";
@@ -45,7 +45,7 @@ pub fn write_probe(key: &HashKey, pool: u16, from: core::net::SocketAddr, probe:
     );
 }
 
-/// A final answer to one of our probes.
+/// What became of one of our probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeAnswer {
     /// Which pool.
@@ -54,10 +54,8 @@ pub struct ProbeAnswer {
     pub slot: Slot,
     /// Which probe.
     pub number: u32,
-    /// The status code, 200 or more.
-    pub status: u16,
-    /// Retry-After, where one came that can be read.
-    pub retry_after: Option<Duration>,
+    /// A final answer, or ICMP.
+    pub outcome: ProbeOutcome,
 }
 
 /// Reads a response to a probe. `None` for anything else, a provisional response and a forgery among it.
@@ -66,6 +64,24 @@ pub fn read_probe_answer(key: &HashKey, message: &Message<'_>) -> Option<ProbeAn
     if message.is_request() || message.status() < 200 || message.method() != Method::Options {
         return None;
     }
+    let (pool, slot, number) = read_branch(key, message)?;
+    let retry_after = message.header(tandem_sip::HeaderName::RetryAfter).and_then(read_retry_after);
+    Some(ProbeAnswer { pool, slot, number, outcome: ProbeOutcome::Answered(message.status(), retry_after) })
+}
+
+/// Reads a probe that came back by ICMP. `None` for anything else, and for a forgery: who didn't see the probe can't make
+/// it up.
+#[must_use]
+pub fn read_undelivered_probe(key: &HashKey, message: &Message<'_>) -> Option<ProbeAnswer> {
+    if !message.is_request() || message.method() != Method::Options {
+        return None;
+    }
+    let (pool, slot, number) = read_branch(key, message)?;
+    Some(ProbeAnswer { pool, slot, number, outcome: ProbeOutcome::Unreachable })
+}
+
+/// Pool, slot and number, from a branch that we wrote.
+fn read_branch(key: &HashKey, message: &Message<'_>) -> Option<(u16, Slot, u32)> {
     let via = message.via();
     let digits = via.branch?.strip_prefix(MAGIC_COOKIE)?.strip_prefix(MARK)?;
     if digits.len() != 32 {
@@ -77,11 +93,7 @@ pub fn read_probe_answer(key: &HashKey, message: &Message<'_>) -> Option<ProbeAn
     let pool = u16::try_from(number(0, 4)?).ok()?;
     let slot = Slot(u16::try_from(number(4, 8)?).ok()?);
     let probe = u32::try_from(number(8, 16)?).ok()?;
-    if number(16, 32)? != mac(key, pool, slot, probe) {
-        return None;
-    }
-    let retry_after = message.header(tandem_sip::HeaderName::RetryAfter).and_then(read_retry_after);
-    Some(ProbeAnswer { pool, slot, number: probe, status: message.status(), retry_after })
+    (number(16, 32)? == mac(key, pool, slot, probe)).then_some((pool, slot, probe))
 }
 
 /// The seconds of a Retry-After (RFC 3261 §20.33): digits, then perhaps a comment or parameters.
@@ -129,8 +141,8 @@ mod tests {
     #[test]
     fn an_answer_names_its_probe_and_a_forged_one_nothing() {
         let retry_after = Some(Duration::from_secs(18_000));
-        let expected =
-            ProbeAnswer { pool: 2, slot: Slot(300), number: 0x8000_0005, status: 503, retry_after };
+        let outcome = ProbeOutcome::Answered(503, retry_after);
+        let expected = ProbeAnswer { pool: 2, slot: Slot(300), number: 0x8000_0005, outcome };
         assert_eq!(answer(503, |text| text), Some(expected));
         assert_eq!(answer(200, |text| text.replace("hp0002012c", "hp0002012d")), None);
         assert_eq!(answer(200, |text| text.replace("z9hG4bKhp", "z9hG4bKxx")), None);

@@ -63,7 +63,7 @@ pub enum Event {
         /// How it will be reached.
         transport: tandem_sip::Transport,
     },
-    /// A destination answered a probe, which the first shard sent; to be told to it by [`Command::Probed`].
+    /// A destination answered a probe, which the first shard sent, or ICMP did; to be told to it by [`Command::Probed`].
     Probed(ProbeAnswer),
 }
 

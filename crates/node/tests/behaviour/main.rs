@@ -8,6 +8,7 @@ mod cancel;
 mod digest;
 mod durability;
 mod forking;
+mod probes;
 mod reflection;
 mod refusals;
 mod relay;
