@@ -97,7 +97,8 @@ fn response(name: &str, found: &[&Found], claims: &mut Vec<Claim>) {
         "2 ms and 15 ms at 8 %; two orders of magnitude near the peak",
         format!("{few:.1} ms and {blind:.1} ms ({:.1} x)", ratio(blind, few)),
         stands && few * 2.0 <= blind,
-        if stands { "waiting for the next period of the quota is the same under every policy" } else { LATE },
+        if stands { "an answering end that uses its quota up in most periods at any load (column `out of quota`), as SIPp does, lets \
+             requests wait for the next period whoever chose it" } else { LATE },
     ));
     claims.push(Claim::new(
         "A11",

@@ -13,7 +13,7 @@ mod uas;
 use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -120,7 +120,6 @@ struct Found {
 struct Lab<'a> {
     bench: &'a Bench<'a>,
     make: Make<'a>,
-    program: &'a Path,
     trials: Cell<u64>,
 }
 
@@ -142,11 +141,11 @@ pub(crate) fn run(bench: &Bench<'_>, options: &Options) -> Result<Finding, RealE
             cap,
             groups: groups.as_ref(),
             own: &own,
+            program: options.program.as_deref().unwrap_or(&own),
             folder: &folder.0,
             seed: bench.seed,
             stop: &stop,
         },
-        program: options.program.as_deref().unwrap_or(&own),
         trials: Cell::new(0),
     };
     let mut trials = Table::new(
@@ -396,7 +395,7 @@ impl Lab<'_> {
         let failed = |error| RealError::System("a node's folder", error);
         std::fs::create_dir(&folder).map_err(failed)?;
         std::fs::write(folder.join("tandem.toml"), config).map_err(failed)?;
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(self.make.program);
         command.args(["serve", "-c", "tandem.toml"]);
         let mut node = Process::start("tandem serve", &mut command, &folder, "node")?;
         node.wait_until_answering(at, self.make.stop)?;
@@ -413,7 +412,7 @@ impl Lab<'_> {
     ) -> Result<Report, RealError> {
         let (warm_up, judged) = self.seconds();
         let length = warm_up + judged * longer;
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(self.make.program);
         command
             .args(["stone", "uac", "--no-register", "--json", "--quiet", "--domain", "pool.example"])
             .args(["--retransmit", "rfc3261", "--within", WITHIN, "--lateness-max", "20ms"])

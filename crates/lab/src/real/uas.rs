@@ -50,8 +50,9 @@ pub(super) struct Make<'a> {
     /// The part of one CPU that a whole one gets.
     pub(super) cap: f64,
     pub(super) groups: Option<&'a Groups>,
-    /// Our own program.
+    /// Our own program, which has the model, and the one whose `stone` is run.
     pub(super) own: &'a Path,
+    pub(super) program: &'a Path,
     pub(super) folder: &'a Path,
     pub(super) seed: u64,
     pub(super) stop: &'a Stop,
@@ -93,7 +94,7 @@ impl Make<'_> {
                 command
             }
             UasKind::Stone => {
-                let mut command = Command::new(self.own);
+                let mut command = Command::new(self.program);
                 command.args(["stone", "uas", "--quiet", "--for", "1h", "--callee", &at.to_string()]);
                 command
             }
