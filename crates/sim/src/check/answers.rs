@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tandem_base::Instant;
 use tandem_sip::{Index, Limits, Message, Method, Outbox};
@@ -10,18 +10,20 @@ use tandem_sip::{Index, Limits, Message, Method, Outbox};
 use super::{Check, Role, Wire, tag, text};
 use crate::World;
 
+type Invite = (SocketAddr, Vec<u8>, u32);
 type Answered = (SocketAddr, Vec<u8>, u32, Vec<u8>);
 
 /// Timer B (RFC 3261 §17.1.1.2).
 const TIMER_B: Duration = Duration::from_secs(32);
 
-/// Every 2xx to an INVITE that reaches a caller is acknowledged, unless nothing had reached the caller before timer B
-/// ended its transaction: then nobody waits for an answer any more.
+/// Every 2xx to an INVITE that reaches a caller is acknowledged, unless the caller's transaction had ended: by timer B
+/// before anything reached it, or by a failure, after which it takes no 2xx (§17.1.1.2, fig. 5).
 #[derive(Default)]
 pub struct SuccessAcknowledged {
     acknowledged: BTreeMap<Answered, bool>,
     /// When an INVITE was first sent that has heard nothing yet.
-    unheard: BTreeMap<(SocketAddr, Vec<u8>, u32), Instant>,
+    unheard: BTreeMap<Invite, Instant>,
+    failed: BTreeSet<Invite>,
 }
 
 impl Check for SuccessAcknowledged {
@@ -53,7 +55,9 @@ impl Check for SuccessAcknowledged {
             return Ok(());
         }
         self.unheard.remove(&invite);
-        if (200..300).contains(&message.status()) {
+        if message.status() >= 300 {
+            self.failed.insert(invite);
+        } else if message.status() >= 200 && !self.failed.contains(&invite) {
             let key =
                 (wire.to, message.call_id().to_vec(), message.cseq().number, tag(message.to()).to_vec());
             self.acknowledged.entry(key).or_insert(false);
@@ -129,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_2xx_without_ack_is_found_unless_the_caller_had_given_up() {
-        for (heard, is_owed) in [(31, true), (33, false)] {
+    fn a_2xx_without_ack_is_found_unless_the_callers_transaction_had_ended() {
+        for (heard, first, is_owed) in [(31, 180, true), (33, 180, false), (31, 482, false)] {
             let mut check = SuccessAcknowledged::default();
             let invite = b"INVITE sip:c@b SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.1.1;branch=z9hG4bKa\r\n\
                 From: <sip:a@b>;tag=1\r\nTo: <sip:c@b>\r\nCall-ID: x\r\nCSeq: 1 INVITE\r\n\r\n";
             see(Role::Phone, Role::Node, invite, |wire| check.sent(wire)).unwrap();
-            for (at, status) in [(heard, 180), (40, 200)] {
+            for (at, status) in [(heard, first), (40, 200)] {
                 see(Role::Node, Role::Phone, &response(status, "a"), |wire| {
                     check.delivered(&Wire { at: Instant::from_secs(at), ..*wire })
                 })
