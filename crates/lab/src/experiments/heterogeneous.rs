@@ -146,7 +146,8 @@ fn claims(unknown: &[(&str, f64)], known: &[(&str, f64)], ideal: f64) -> Vec<Cla
             "-",
             format!("TLWL, TJSQ at least {best_known:.0}; {}", list.join(", ")),
             best_known >= 0.95 * tlwl.min(tjsq) && all_gain,
-            "CJSQ gains less: what it divides by capacity are calls, most of which cost nothing at the moment; see the control",
+            "CJSQ gains too little beside stalls, which a pair of servers has nobody to catch for; without them it gains enough, as \
+             the control shows",
         ),
     ]
 }
