@@ -254,6 +254,12 @@ impl Balancer {
         }
         if now >= self.audit_at {
             self.audit_at = now + AUDIT_EVERY;
+            for (pool, line) in (0_u16..).zip(&mut self.lines.all) {
+                line.pool.refresh(now);
+                for slot in line.pool.take_fallen() {
+                    self.calls.place_fell(Place { pool, slot });
+                }
+            }
             let lines = &self.lines;
             self.calls.audit(AUDITED_AT_ONCE, |place| lines.booked(place));
         }

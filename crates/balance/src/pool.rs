@@ -145,6 +145,9 @@ pub struct Pool {
     merged_at: Instant,
     /// When eligibility or a share changes without anyone saying so: the end of a hold, a step of a slow start.
     next_change: Option<Instant>,
+    /// Who was down when last looked at, by slot.
+    down: Vec<bool>,
+    fallen: Vec<Slot>,
     /// Decrements of what was zero: a defect of the caller, shown by the audit.
     underflows: u64,
     trail: Trail,
@@ -161,6 +164,8 @@ impl Pool {
             seen_version: 0,
             merged_at: Instant::ZERO,
             next_change: None,
+            down: Vec::new(),
+            fallen: Vec::new(),
             members: Members::default(),
             own: vec![Load::default(); slots],
             others: vec![Load::default(); slots],
@@ -313,6 +318,11 @@ impl Pool {
         }
     }
 
+    /// Destinations that went down since the last time.
+    pub(crate) fn take_fallen(&mut self) -> Vec<Slot> {
+        core::mem::take(&mut self.fallen)
+    }
+
     /// Every destination's load, in all shards as last merged.
     pub fn loads(&self) -> impl Iterator<Item = (Slot, Load)> {
         self.settings.iter().filter_map(|(slot, _)| Some((slot, *self.total.get(slot.index())?)))
@@ -442,9 +452,18 @@ impl Pool {
         let mut earliest = |at: Instant| next_change = Some(next_change.map_or(at, |next| next.min(at)));
         let slow_start = self.settings.health().slow_start;
         let board = &self.board;
+        let (down, fallen) = (&mut self.down, &mut self.fallen);
+        down.resize(self.settings.slots(), false);
         let member = |(slot, place): (Slot, Option<&crate::settings::Place>)| {
             let place = place?;
             let standing = board.standing(slot);
+            if let Some(was_down) = down.get_mut(slot.index()) {
+                let is_down = standing.health == Health::Down;
+                if is_down && !core::mem::replace(was_down, is_down) {
+                    fallen.push(slot);
+                }
+                *was_down = is_down;
+            }
             if standing.held_until > now {
                 earliest(standing.held_until);
             }

@@ -95,6 +95,13 @@ impl Call {
         }
     }
 
+    /// Its INVITE rings where nobody may be any more: it weighs nothing until it is answered.
+    pub(crate) fn unburden(&mut self, ledger: &mut impl Ledger) {
+        if self.invite.took != 0 {
+            close(&mut self.invite, self.place, None, ledger);
+        }
+    }
+
     /// Moves all it weighs to another place.
     pub(crate) fn move_to(&mut self, place: Place, now: Instant, ledger: &mut impl Ledger) {
         if self.state.is_call() {

@@ -83,6 +83,8 @@ pub struct Calls {
     loose: Vec<Key>,
     /// A removed destination whose calls are being ended, and how far.
     removing: Vec<(Place, u32)>,
+    /// Destinations that went down, and how far the table was gone through for what rings there.
+    fallen: Vec<(Place, u32)>,
     slots: u32,
 }
 
@@ -102,6 +104,7 @@ impl Calls {
             audit: Audit::default(),
             loose: Vec::new(),
             removing: Vec::new(),
+            fallen: Vec::new(),
             slots: 0,
         }
     }

@@ -9,8 +9,8 @@ use super::book::{Ledger, Weight};
 use super::call::{Call, Cause, Ending, Open, Place, State};
 use super::{Answered, Asked, Calls, First};
 
-/// Entries looked at in one turn for the calls of a removed destination.
-const REMOVED_PER_TURN: u32 = 4_096;
+/// Entries looked at in one turn for the calls of a destination that was removed or went down.
+const SEEN_PER_TURN: u32 = 4_096;
 
 impl Calls {
     /// Changes an entry, and keeps count of what its state and weight were before and are now.
@@ -219,7 +219,7 @@ impl Calls {
 
     fn remove_some(&mut self, now: Instant, ledger: &mut impl Ledger) {
         let Some((place, from)) = self.removing.pop() else { return };
-        let to = from.saturating_add(REMOVED_PER_TURN).min(self.slots);
+        let to = from.saturating_add(SEEN_PER_TURN).min(self.slots);
         for slot in from..to {
             let Some(key) = self.entries.key_at(slot) else { continue };
             if self.get(key).is_some_and(|call| call.place == place) {
@@ -232,10 +232,34 @@ impl Calls {
         }
     }
 
+    /// A destination went down. What rings there weighs nothing any more: if it died, nobody will answer, and for
+    /// minutes after its return it would seem to be busy. What it has not answered at all is left to failover and to
+    /// its deadline. A few thousand entries a turn.
+    pub fn place_fell(&mut self, place: Place) {
+        self.fallen.push((place, 0));
+    }
+
+    fn unburden_some(&mut self, ledger: &mut impl Ledger) {
+        let Some((place, from)) = self.fallen.pop() else { return };
+        let to = from.saturating_add(SEEN_PER_TURN).min(self.slots);
+        for slot in from..to {
+            let Some(key) = self.entries.key_at(slot) else { continue };
+            if self.get(key).is_some_and(|call| call.place == place) {
+                self.change(key, |call| call.unburden(ledger));
+            }
+        }
+        if to < self.slots {
+            self.fallen.push((place, to));
+        }
+    }
+
     /// Ends what its deadline has come for, and forgets what was over.
     pub fn handle_timeout(&mut self, now: Instant, ledger: &mut impl Ledger) {
         if !self.removing.is_empty() {
             self.remove_some(now, ledger);
+        }
+        if !self.fallen.is_empty() {
+            self.unburden_some(ledger);
         }
         while let Some(key) = self.timers.pop_due(now) {
             let Some(call) = self.entries.get_mut(key) else { continue };

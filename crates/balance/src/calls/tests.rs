@@ -330,6 +330,26 @@ fn the_calls_of_a_removed_destination_end_and_the_others_go_on() {
     assert_eq!(bench.calls.endings()[Ending::Removed as usize], 1);
 }
 
+/// A server that died while it rang answers none of these calls, and must not seem busy when it is back.
+#[test]
+fn what_rings_at_a_destination_that_went_down_weighs_nothing_and_may_still_be_answered() {
+    let mut bench = Bench::new();
+    let (ringing, silent) = (bench.invite("ringing"), bench.invite("silent"));
+    bench.answers(ringing, Method::Invite, 1, 180);
+    assert_eq!(bench.books.weight(HERE), (2, 2, 3500));
+    bench.calls.place_fell(THERE);
+    bench.calls.handle_timeout(bench.now, &mut bench.books);
+    assert_eq!(bench.books.weight(HERE), (2, 2, 3500), "another destination fell");
+    bench.calls.place_fell(HERE);
+    bench.calls.handle_timeout(bench.now, &mut bench.books);
+    assert_eq!(bench.books.weight(HERE), (2, 1, 1750), "what was not answered at all still weighs");
+    bench.asks(ringing, Method::Invite, 1);
+    assert_eq!(bench.books.weight(HERE), (2, 1, 1750), "a repetition opens nothing");
+    bench.answers(ringing, Method::Invite, 1, 200);
+    assert_eq!((bench.state(ringing), bench.state(silent)), (Some(State::Inv200), Some(State::Inv)));
+    assert_eq!(bench.books.weight(HERE), (2, 1, 1750));
+}
+
 /// 5,000 calls of one destination are ended over two turns, so that no turn takes long.
 #[test]
 fn a_removed_destination_with_many_calls_stalls_nothing() {
