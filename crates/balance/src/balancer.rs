@@ -237,6 +237,14 @@ impl Balancer {
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
         self.lines.now = now;
+        if now >= self.audit_at {
+            for (pool, line) in (0_u16..).zip(&mut self.lines.all) {
+                line.pool.refresh(now);
+                for slot in line.pool.take_fallen() {
+                    self.calls.place_fell(Place { pool, slot });
+                }
+            }
+        }
         self.calls.handle_timeout(now, &mut self.lines);
         self.let_copies_go();
         while let Some(copy) = self.copies.pop_due(now) {
@@ -254,12 +262,6 @@ impl Balancer {
         }
         if now >= self.audit_at {
             self.audit_at = now + AUDIT_EVERY;
-            for (pool, line) in (0_u16..).zip(&mut self.lines.all) {
-                line.pool.refresh(now);
-                for slot in line.pool.take_fallen() {
-                    self.calls.place_fell(Place { pool, slot });
-                }
-            }
             let lines = &self.lines;
             self.calls.audit(AUDITED_AT_ONCE, |place| lines.booked(place));
         }

@@ -211,10 +211,10 @@ impl Calls {
         self.removing.push((place, 0));
     }
 
-    /// Whether calls of removed destinations are still being ended.
+    /// Whether the table is still gone through for destinations that were removed or went down.
     #[must_use]
     pub fn is_removing(&self) -> bool {
-        !self.removing.is_empty()
+        !self.removing.is_empty() || !self.fallen.is_empty()
     }
 
     fn remove_some(&mut self, now: Instant, ledger: &mut impl Ledger) {

@@ -5,8 +5,9 @@ use core::time::Duration;
 use tandem_sip::{HeaderName, Outbox};
 
 use super::bench::*;
-use crate::Config;
+use crate::board::{Health, Reason};
 use crate::calls::Cause;
+use crate::{Config, Slot};
 
 #[test]
 fn a_503_goes_to_the_next_destination_and_the_caller_never_sees_it() {
@@ -233,4 +234,23 @@ fn a_request_outside_calls_fails_over_without_an_ack() {
     let message = bench.pass(CALLER, &request("MESSAGE", "m1", 1, "msg", ""));
     let again = bench.pass(&message.to, &message.answer(503, ""));
     assert!(again.start().starts_with("MESSAGE ") && again.to != message.to);
+}
+
+/// Killed while it rings, and back a moment later: the call may ring for minutes yet, and nobody works on it.
+#[test]
+fn a_destination_that_died_while_it_rang_is_not_busy_when_it_is_back() {
+    let mut bench = Bench::new(1);
+    let invite = bench.pass(CALLER, &request("INVITE", "c1", 1, "inv", ""));
+    bench.pass(&invite.to, &invite.answer(180, ""));
+    bench.wait(Duration::from_millis(100));
+    assert_eq!(bench.booked(), [(1, 1)]);
+    for health in [Health::Down, Health::Up] {
+        bench.pool().board().set_health(Slot(0), health, Reason::ProbesTimedOut, bench.now);
+        bench.wait(Duration::from_millis(100));
+        assert_eq!(bench.booked(), [(1, 0)]);
+    }
+    // If it lives after all, its answer passes, and the call goes on.
+    assert_eq!(bench.pass(&invite.to, &invite.answer(200, "")).to, CALLER);
+    bench.wait(Duration::from_secs(10));
+    assert_eq!((bench.booked(), bench.balancer.calls().audit_difference()), (vec![(1, 0)], 0));
 }
