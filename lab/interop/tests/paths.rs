@@ -88,15 +88,21 @@ fn ten_calls(path: &str, ends: &Ends<'_>) -> Seen {
     let mut caller = on("caller", &lab, "caller", "sipp", &args);
     caller.expect_success(Duration::from_secs(100));
     callee.expect_success(Duration::from_secs(100));
-    // Metrics follow within moments, those of each shard on its own.
+    // Metrics follow within moments of what a shard does; a question to all of them wakes one that has nothing to do.
+    let wake = || {
+        let list =
+            Command::new(tandem_binary()).args(["ctl", "pool", "list"]).current_dir(lab.dir()).output();
+        assert!(list.is_ok_and(|output| output.status.success()), "the node lists its pools");
+    };
     let (name, label, least) = ends.settled;
     let calls = || metric("tandem_balancer_calls{", "");
     let requests = || metric("tandem_pool_requests{", "destination=\"a\"");
-    for _ in 0..600 {
+    for _ in 0..120 {
         if metric(name, label) >= least as u64 && (calls(), requests()) == (0, 0) {
             break;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        wake();
+        std::thread::sleep(Duration::from_millis(250));
     }
     let log = std::fs::read_to_string(lab.dir().join("messages.log")).expect("SIPp wrote its messages");
     let got = |method: &str| {
