@@ -179,16 +179,45 @@ fn under_loss_repetitions_bring_calls_through_and_no_call_is_left_over() {
     }
 }
 
+/// SIPstone gives up at the limit, RFC 3261 after 64·T1.
 #[test]
-fn an_answer_that_comes_later_than_the_limit_is_no_success() {
-    let mut load = load(Workload::Proxy200);
-    load.retransmit = Retransmit::None;
-    let mut world = World::new(load);
+fn an_answer_that_never_comes_is_no_success() {
+    for retransmit in [Retransmit::None, Retransmit::Sipstone, Retransmit::Rfc3261] {
+        let load = Load { retransmit, ..load(Workload::Proxy200) };
+        let mut world = World::new(load);
+        world.run(&mut |from, bytes| {
+            (from == CALLER || !bytes.starts_with(b"SIP/2.0 200")).then(|| bytes.to_vec())
+        });
+        let c = &world.uac.counts;
+        assert_eq!((c.succeeded, c.timed_out, world.uac.attempts()), (0, c.intended, 0), "{retransmit:?}");
+    }
+}
+
+#[test]
+fn by_rfc_3261_an_answer_after_the_limit_is_waited_for_and_late() {
+    let load = Load { retransmit: Retransmit::Rfc3261, ..load(Workload::Proxy200) };
+    let mut world = World::ringing(load, Duration::from_secs(3));
+    world.run(&mut |_, bytes| Some(bytes.to_vec()));
+    let c = &world.uac.counts;
+    assert_eq!([c.late, c.failed, c.answered], [c.intended; 3]);
+    assert_eq!((c.succeeded, c.timed_out), (0, 0));
+}
+
+/// No first answer to a BYE arrives: its repetition is answered half a second after the BYE was due, and that is its time.
+#[test]
+fn latency_counts_from_when_a_request_was_due_and_not_from_its_repetition() {
+    let mut world = World::new(load(Workload::Proxy200));
+    let mut lost = std::collections::BTreeSet::new();
     world.run(&mut |from, bytes| {
-        (from == CALLER || !bytes.starts_with(b"SIP/2.0 200")).then(|| bytes.to_vec())
+        let text = String::from_utf8_lossy(bytes);
+        let call = text.lines().find(|line| line.starts_with("Call-ID")).unwrap_or_default().to_owned();
+        let is_first = from == CALLEE && text.contains(" BYE\r\n") && lost.insert(call);
+        (!is_first).then(|| bytes.to_vec())
     });
     let c = &world.uac.counts;
-    assert_eq!((c.succeeded, c.timed_out), (0, c.intended));
+    assert_eq!([c.succeeded, c.ended], [c.intended; 2]);
+    let bye = world.uac.times.bye.at_us(0.0);
+    assert!((450_000.0..550_000.0).contains(&bye), "{bye}");
 }
 
 #[test]

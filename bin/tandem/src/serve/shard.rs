@@ -16,6 +16,8 @@ use tandem_store::WriterHandle;
 
 /// How long counters may lag behind.
 const PUBLISH_EVERY: Duration = Duration::from_millis(200);
+/// How long those may that the first shard tells of others.
+const PUBLISH_OTHERS_EVERY: Duration = Duration::from_secs(1);
 
 /// Names one registration that waits for the disk.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +79,8 @@ impl Shard {
 
     /// Something happened, so something may have been counted.
     fn touch(&mut self, now: Instant) {
-        self.publish_at.get_or_insert(now + PUBLISH_EVERY);
+        let soon = now + PUBLISH_EVERY;
+        self.publish_at = Some(self.publish_at.map_or(soon, |due| due.min(soon)));
     }
 
     fn keep(&mut self, now: Instant, ticket: u64, aor: &[u8], out: &mut Outbox) {
@@ -127,7 +130,9 @@ impl Machine for Shard {
         if self.publish_at.is_some_and(|due| due <= now) {
             self.cells.publish(&self.node);
             self.pools.publish(now, self.number == 0, &self.node);
-            self.publish_at = None;
+            // The first shard also tells of loads that other shards change, about which it hears nothing.
+            let tells_of_all = self.number == 0 && self.node.balancer().is_some();
+            self.publish_at = tells_of_all.then(|| now + PUBLISH_OTHERS_EVERY);
         }
     }
 
