@@ -203,15 +203,31 @@ fn by_rfc_3261_an_answer_after_the_limit_is_waited_for_and_late() {
     assert_eq!((c.succeeded, c.timed_out), (0, 0));
 }
 
+/// RFC 3261 §13.2.2.4. The first ACK of every call is lost.
+#[test]
+fn a_200_that_comes_again_is_acknowledged_again() {
+    let mut world = World::new(Load { hold: Hold::Constant(1.0), ..load(Workload::Proxy200) });
+    let mut lost = std::collections::BTreeSet::new();
+    world.run(&mut |_, bytes| {
+        (!bytes.starts_with(b"ACK") || !lost.insert(call_id(bytes))).then(|| bytes.to_vec())
+    });
+    let (caller, callee) = (&world.uac.counts, &world.uas.counts);
+    assert_eq!((callee.acks, callee.unacknowledged), (caller.intended, 0), "{callee:?}");
+}
+
+fn call_id(message: &[u8]) -> String {
+    let text = String::from_utf8_lossy(message);
+    text.lines().find(|line| line.starts_with("Call-ID")).unwrap_or_default().to_owned()
+}
+
 /// No first answer to a BYE arrives: its repetition is answered half a second after the BYE was due, and that is its time.
 #[test]
 fn latency_counts_from_when_a_request_was_due_and_not_from_its_repetition() {
     let mut world = World::new(load(Workload::Proxy200));
     let mut lost = std::collections::BTreeSet::new();
     world.run(&mut |from, bytes| {
-        let text = String::from_utf8_lossy(bytes);
-        let call = text.lines().find(|line| line.starts_with("Call-ID")).unwrap_or_default().to_owned();
-        let is_first = from == CALLEE && text.contains(" BYE\r\n") && lost.insert(call);
+        let answers_bye = from == CALLEE && String::from_utf8_lossy(bytes).contains(" BYE\r\n");
+        let is_first = answers_bye && lost.insert(call_id(bytes));
         (!is_first).then(|| bytes.to_vec())
     });
     let c = &world.uac.counts;

@@ -5,7 +5,9 @@
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::io::Read as _;
 use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 
 use tandem_stone::{
     Control, CpuOf, Hold, InDialog, Limits, Pair, Report, Run, StoneError, Target, Users, Workload, forward,
@@ -51,6 +53,25 @@ fn calls_through_a_bare_forwarder_all_succeed_and_it_passes_six_datagrams_each()
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["success"], 1.0);
     assert_eq!(json["setup"]["count"], report.judged.intended);
+}
+
+/// A server has started, and perhaps loaded a million users, before the first call: that is no call's cost.
+#[test]
+fn cpu_time_of_the_server_from_before_the_load_does_not_count() {
+    let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo; exec sleep 600";
+    let mut server = Command::new("sh").args(["-c", work]).stdout(Stdio::piped()).spawn().unwrap();
+    server.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let watch = CpuOf { pids: vec![server.id()], cgroup: None };
+    let before = watch.used().as_secs_f64();
+    let callee = free_port();
+    let mut run = run(Workload::Outbound, callee, 100.0);
+    run.callees = vec![callee];
+    run.watch = watch;
+    let report = result(&run);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let used = report.unwrap().server_cpu_seconds;
+    assert!(before > 0.01 && used < before / 2.0, "{before} s before the load, {used} s in it");
 }
 
 #[test]
