@@ -211,9 +211,10 @@ fn a_server_that_is_killed_and_started_again_costs_its_own_calls_and_no_others()
     caller.wait_exit(Duration::from_secs(100));
     servers.iter_mut().for_each(Running::interrupt);
 
-    assert!(balancer.metric("tandem_balancer_failovers_total", "done") > 0, "no first request was sent on");
     let logs: Vec<_> = servers.iter().map(Running::log).collect();
     let report = caller.log();
+    // A call that began at the dead server went on: nobody was refused for it.
+    assert!(!report.contains(" to INVITE\": {"), "{report}");
     for place in [0, 2] {
         assert_eq!(figure(&logs[place], "callee", "strayed"), 0, "a call of another came to server {place}");
     }
